@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_CRC32C_H
+#define TDL_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* CRC-32C (Castagnoli), as in RFC 3720: continues `crc` (0 at the start) over n bytes. Uses the
+ * processor's instruction where it has one. */
+uint32_t tdl__crc32c(uint32_t crc, const void *bytes, size_t n);
+
+#endif

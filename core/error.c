@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Filling a tdl_error: one line, bounded, safe to print. Knows nothing of tables.
+ */
+#include "error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "scan.h"
+
+char *tdl__printable(char *out, size_t cap, const char *text, size_t n)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t at = 0, used = 0, whole = 0;
+
+	if (cap == 0)
+		return out;
+	/* `whole` is the last end that leaves room for the dots. */
+	while (at < n) {
+		size_t len = tdl__utf8_length(text + at, n - at);
+		bool plain = len > 0 && !tdl__breaks_line(text + at, len);
+		size_t need = plain ? len : 4;
+
+		if (len == 0 || !plain)
+			len = 1;
+		if (used + need >= cap)
+			break;
+		if (used + 3 < cap)
+			whole = used;
+		if (plain) {
+			memcpy(out + used, text + at, len);
+		} else {
+			unsigned char c = (unsigned char)text[at];
+
+			memcpy(out + used, "\\x", 2);
+			out[used + 2] = hex[c >> 4];
+			out[used + 3] = hex[c & 15];
+		}
+		used += need;
+		at += len;
+		if (used + 3 < cap)
+			whole = used;
+	}
+	if (at < n) {
+		used = whole;
+		for (int i = 0; i < 3 && used + 1 < cap; i++)
+			out[used++] = '.';
+	}
+	out[used] = '\0';
+	return out;
+}
+
+static void fill(tdl_error *error, int code, int os_error, const char *format, va_list args)
+{
+	char text[2 * TDL_MESSAGE_MAX];
+	int n = vsnprintf(text, sizeof text, format, args);
+	size_t len = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
+
+	if (os_error != 0) {
+		char buf[128];
+		const char *why = strerror_r(os_error, buf, sizeof buf);
+
+		/* The reason matters more than the end of a long name. */
+		size_t reason = strlen(why) + 2;
+		if (len + reason >= sizeof text)
+			len = sizeof text - 1 - reason;
+		len += (size_t)snprintf(text + len, sizeof text - len, ": %s", why);
+	}
+	error->code = code;
+	error->os_error = os_error;
+	error->version = -1;
+	error->line = 0;
+	error->column = 0;
+	tdl__printable(error->message, sizeof error->message, text, len);
+}
+
+int tdl__fail(tdl_error *error, int code, const char *format, ...)
+{
+	va_list args;
+
+	if (error == NULL)
+		return code;
+	va_start(args, format);
+	fill(error, code, 0, format, args);
+	va_end(args);
+	return code;
+}
+
+int tdl__fail_errno(tdl_error *error, int os_error, const char *format, ...)
+{
+	int code = os_error == ENOMEM ? TDL_ERR_NOMEM : TDL_ERR_IO;
+	va_list args;
+
+	if (error == NULL)
+		return code;
+	va_start(args, format);
+	fill(error, code, os_error, format, args);
+	va_end(args);
+	return code;
+}
+
+int tdl__fail_at(tdl_error *error, int code, int64_t version, uint64_t line, uint64_t column,
+		 const char *format, ...)
+{
+	va_list args;
+
+	if (error == NULL)
+		return code;
+	va_start(args, format);
+	fill(error, code, 0, format, args);
+	va_end(args);
+	error->version = version;
+	error->line = line;
+	error->column = column;
+	return code;
+}
+
+int tdl__fail_nomem(tdl_error *error)
+{
+	return tdl__fail(error, TDL_ERR_NOMEM, "out of memory");
+}

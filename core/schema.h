@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_SCHEMA_H
+#define TDL_SCHEMA_H
+
+#include "tinydelta.h"
+
+/*
+ * The columns of a table. Built once (by tdl_schema_parse() or with the builder), then immutable.
+ * `key` is the stored form of a column's name with its colon, `"region":`, what rows write.
+ */
+struct tdl__column {
+	char *name; /* UTF-8, NUL-terminated behind name_length bytes */
+	size_t name_length;
+	char *key;
+	size_t key_length;
+	enum tdl_type type;
+};
+
+struct tdl_schema {
+	size_t count;
+	struct tdl__column *columns;
+	size_t *slots; /* open addressing by name: index + 1, 0 = free; a power of two of them */
+	size_t slot_mask;
+};
+
+/* Adds a column to a schema that is being built. The first column makes it (*schema == NULL).
+ * Errors: SCHEMA (an empty, repeated, invalid name), NOMEM; *schema stays valid. */
+int tdl__schema_add(tdl_schema **schema, const char *name, size_t length, enum tdl_type type,
+		    tdl_error *error);
+
+/* The index of the column with these bytes as its name, or -1. */
+ptrdiff_t tdl__schema_find(const tdl_schema *schema, const char *name, size_t length);
+
+/* "int" -> TDL_INT and so on, by exact bytes; false for any other. */
+bool tdl__type_parse(const char *text, size_t length, enum tdl_type *type);
+
+bool tdl__schema_equal(const tdl_schema *a, const tdl_schema *b);
+
+/*
+ * The schema as the log has it: [{"name":"id","type":"int"},...], non-ASCII as \u escapes (lower
+ * case hex, surrogate pairs), as Python's json writes it. NUL-terminated; free(). NULL: no memory.
+ */
+char *tdl__schema_json(const tdl_schema *schema, size_t *length);
+
+/* Appends the JSON string for `n` bytes of UTF-8, quotes included, ASCII only, as above: into
+ * out (cap bytes) as far as it fits; returns the bytes needed. */
+size_t tdl__json_quote(char *out, size_t cap, const char *text, size_t n);
+
+#endif

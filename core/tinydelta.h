@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TINYDELTA_H
+#define TINYDELTA_H
+
+/*
+ * tinydelta.h: read and write tinydelta tables.
+ *
+ * CONCEPTS
+ *
+ * A table is a directory of data files (part-<32 hex>.jsonl, one JSON object a line) and a log
+ * (_delta_log/<20 digits>.json, one file a commit). Commit N makes version N: the data files it
+ * adds and removes, applied to version N-1. A version never changes once it exists. Its content,
+ * "data.jsonl", is its live data files one after the other, with a newline after a file that
+ * lacks its last one.
+ *
+ * tdl_table     a table that is open. It keeps the replayed log in memory (some 80 bytes a
+ *               version) and notices commits of other processes.
+ * tdl_snapshot  one version: its size, its files, its bytes.
+ * tdl_staging   this process's own folder under _incoming/, where files are written before
+ *               they are committed; tdl_staged is one file in it.
+ *
+ * CALLING SEQUENCE
+ *
+ *     tdl_error err = { 0 };
+ *     tdl_table *table;
+ *     tdl_snapshot *snapshot;
+ *
+ *     if (tdl_table_open("/srv/orders", 0, &table, &err) < 0 ||
+ *         tdl_snapshot_open(table, TDL_LATEST, &snapshot, &err) < 0)
+ *             errx(1, "%s", err.message);
+ *     while (tdl_snapshot_read(snapshot, buf, sizeof buf, offset, &got, &err) == 0 && got > 0)
+ *             offset += got;
+ *     tdl_snapshot_unref(snapshot);
+ *     tdl_table_free(table);
+ *
+ * CONVENTIONS
+ *
+ * Functions that can fail return 0 or a negative enum tdl_code. The last parameter is an optional
+ * (NULL is fine) tdl_error of the caller, written only on failure; outputs are written only on
+ * success. Strings returned are borrowed from the object they were asked of and live as long as
+ * it does; objects returned through a pointer to a pointer are owned by the caller. _free and
+ * _unref take NULL. Paths are bytes ending in NUL, sizes are bytes, times are milliseconds since
+ * 1970-01-01 UTC.
+ *
+ * THREADS
+ *
+ * A tdl_table and a tdl_snapshot may be used by any number of threads at once. Every other
+ * handle belongs to one thread at a time. The library starts no threads, prints nothing, and
+ * never changes the process's umask, signals, locale or working directory.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__) && !defined(TDL_API)
+#define TDL_API __attribute__((visibility("default")))
+#elif !defined(TDL_API)
+#define TDL_API
+#endif
+
+/* ---- Errors ------------------------------------------------------------------------------- */
+
+/* What a caller may act on differently. */
+enum tdl_code {
+	TDL_OK = 0,
+	TDL_ERR_IO = -1,	  /* the system refused; tdl_error.os_error says how */
+	TDL_ERR_NOMEM = -2,	  /* out of memory */
+	TDL_ERR_MISUSE = -3,	  /* an argument that can never work */
+	TDL_ERR_NOT_FOUND = -4,	  /* no such table, version or file */
+	TDL_ERR_EXISTS = -5,	  /* the table to be created is there already */
+	TDL_ERR_CORRUPT = -6,	  /* damaged log or data file */
+	TDL_ERR_UNSUPPORTED = -7, /* the file system lacks what is needed */
+	TDL_ERR_CONFLICT = -8,	  /* another writer committed first; nothing was changed */
+	TDL_ERR_SCHEMA = -9,	  /* rows or columns that are not valid; line and column say where */
+	TDL_ERR_LIMIT = -10,	  /* larger than a documented limit */
+	TDL_ERR_EMPTY = -11,	  /* no rows at all, so nothing to commit */
+	TDL_ERR_PUBLISHED = -12,  /* the commit is visible, but may not be durable: not to be redone */
+};
+
+#define TDL_MESSAGE_MAX 640
+
+typedef struct tdl_error {
+	int code;	   /* enum tdl_code, the same as the return value */
+	int os_error;	   /* errno of the call that failed, or 0 */
+	int64_t version;   /* the version concerned, or -1 */
+	uint64_t line;	   /* of the input or commit file, from 1; 0: the file as a whole */
+	uint64_t column;   /* byte in that line, from 1; 0: the line as a whole */
+	char message[TDL_MESSAGE_MAX]; /* one line of valid UTF-8 without control bytes */
+} tdl_error;
+
+/* The library's version, "1.0.0". */
+TDL_API const char *tdl_library_version(void);
+
+/* ---- Schemas ------------------------------------------------------------------------------ */
+
+enum tdl_type { TDL_INT, TDL_FLOAT, TDL_STR, TDL_BOOL };
+
+/* The columns of a table, in order. Immutable. */
+typedef struct tdl_schema tdl_schema;
+
+/*
+ * Makes a schema from `count` texts NAME:TYPE; they split at the first colon, and blanks round
+ * both parts are dropped. Errors: SCHEMA (no columns, an empty or repeated name, an unknown type,
+ * invalid UTF-8), NOMEM. Free *schema with tdl_schema_free().
+ */
+TDL_API int tdl_schema_parse(const char *const *columns, size_t count, tdl_schema **schema,
+			     tdl_error *error);
+TDL_API void tdl_schema_free(tdl_schema *schema);
+TDL_API size_t tdl_schema_count(const tdl_schema *schema);
+/* The name of column `index` (< count) as UTF-8; its length, which may count NUL bytes, goes to
+ * *length where that is not NULL. */
+TDL_API const char *tdl_schema_name(const tdl_schema *schema, size_t index, size_t *length);
+TDL_API enum tdl_type tdl_schema_type(const tdl_schema *schema, size_t index);
+/* "int", "float", "str" or "bool". */
+TDL_API const char *tdl_type_name(enum tdl_type type);
+
+/* ---- Tables ------------------------------------------------------------------------------- */
+
+typedef struct tdl_table tdl_table;
+
+/* Means "the newest version" where a version is asked for, and "any" in tdl_commit_options. */
+#define TDL_LATEST (-1)
+
+/*
+ * Creates an empty table (version 0) at `path`, with missing parent directories. When it returns
+ * 0 the table is durable. Errors: EXISTS (something is there; it was not touched), IO, NOMEM,
+ * UNSUPPORTED, PUBLISHED.
+ */
+TDL_API int tdl_table_create(const char *path, const tdl_schema *schema, tdl_error *error);
+
+/* Opens nothing for writing and refuses writes with MISUSE. */
+#define TDL_OPEN_READ_ONLY 1u
+
+/*
+ * Opens the table at `path` and reads its log. A log that is damaged after version 0 does not
+ * make it fail: tdl_table_damage() tells. Errors: NOT_FOUND (no table there), CORRUPT (version 0
+ * cannot be read), IO, NOMEM. Free *table with tdl_table_free(); snapshots of it may live on.
+ */
+TDL_API int tdl_table_open(const char *path, unsigned flags, tdl_table **table, tdl_error *error);
+TDL_API void tdl_table_free(tdl_table *table);
+
+/* The absolute path of the table's directory, links resolved. */
+TDL_API const char *tdl_table_path(const tdl_table *table);
+/* A descriptor of the table's directory, borrowed: for fstat(), fstatvfs(). */
+TDL_API int tdl_table_fd(const tdl_table *table);
+/* The table's id, a UUID as text, as its metadata of version 0 says. */
+TDL_API const char *tdl_table_id(const tdl_table *table);
+
+/*
+ * Looks for commits made since the last look, by anyone: one system call where there is none.
+ * Errors: CORRUPT (the newest versions cannot be read: a gap, a torn or malformed commit; those
+ * before stay readable), IO, NOMEM.
+ */
+TDL_API int tdl_table_refresh(tdl_table *table, tdl_error *error);
+
+/* The newest readable version as of the last look. */
+TDL_API int64_t tdl_table_head(tdl_table *table);
+
+/* 0 where the log, as of the last look, is whole; else CORRUPT, with the reason and in
+ * error->version the first version that cannot be read. */
+TDL_API int tdl_table_damage(tdl_table *table, tdl_error *error);
+
+/*
+ * The version after `version` (-1: the first) among those that exist, readable or not, as of the
+ * last look; -1 at the end. Existing versions are 0..head, and behind damage those whose commit
+ * file is there.
+ */
+TDL_API int64_t tdl_table_next_version(tdl_table *table, int64_t version);
+
+/* 0 where this process may commit to the table; else IO with EACCES, EROFS or what it is, or
+ * MISUSE for a table opened with TDL_OPEN_READ_ONLY. Creates nothing. */
+TDL_API int tdl_table_writable(tdl_table *table, tdl_error *error);
+
+/* What is known of a version without looking at its data files. */
+typedef struct tdl_version_info {
+	int64_t version;
+	int64_t timestamp;     /* of the commit, as the log says it */
+	int64_t read_version;  /* the version its writer had read, or -1 (null in the log) */
+	const char *operation; /* "APPEND", ...; valid UTF-8; borrowed, lives as long as the table */
+	uint64_t files;	       /* live data files */
+	uint64_t num_records;  /* rows in them, as the log says it */
+	uint64_t bytes;	       /* the sum of their sizes, as the log says it */
+	const tdl_schema *schema; /* borrowed, lives as long as the table */
+	const char *table_id;	  /* likewise */
+} tdl_version_info;
+
+/* Fills *info for a version (or TDL_LATEST, without looking for new commits). Errors: NOT_FOUND,
+ * CORRUPT (a version behind damage). */
+TDL_API int tdl_table_version_info(tdl_table *table, int64_t version, tdl_version_info *info,
+				   tdl_error *error);
+
+/*
+ * What is known of a version as one JSON object and a newline: version, operation, timestamp,
+ * readVersion, files, numRecords, size, schema, then the other members of its commitInfo as they
+ * were written. Free *json with free(). Errors: NOT_FOUND, CORRUPT, IO, NOMEM.
+ */
+TDL_API int tdl_table_version_json(tdl_table *table, int64_t version, char **json, size_t *length,
+				   tdl_error *error);
+
+/* ---- Snapshots ---------------------------------------------------------------------------- */
+
+/* One version. Immutable and counted. */
+typedef struct tdl_snapshot tdl_snapshot;
+
+/*
+ * Opens a version; TDL_LATEST looks for new commits first. Costs no replay and opens no data
+ * file. Errors: NOT_FOUND (no such version), CORRUPT (it, or for TDL_LATEST any version, cannot be
+ * read: the latest is never an older one), IO, NOMEM. End it with tdl_snapshot_unref().
+ */
+TDL_API int tdl_snapshot_open(tdl_table *table, int64_t version, tdl_snapshot **snapshot,
+			      tdl_error *error);
+TDL_API tdl_snapshot *tdl_snapshot_ref(tdl_snapshot *snapshot);
+TDL_API void tdl_snapshot_unref(tdl_snapshot *snapshot);
+
+/* Borrowed; its pointers live as long as the snapshot. */
+TDL_API const tdl_version_info *tdl_snapshot_info(const tdl_snapshot *snapshot);
+
+/*
+ * The length of data.jsonl. The first call for a version may look at the last byte of data files
+ * that nobody has looked at yet. Errors: CORRUPT (a data file is missing, unsafe, or not as long
+ * as the log says), IO, NOMEM.
+ */
+TDL_API int tdl_snapshot_size(tdl_snapshot *snapshot, uint64_t *size, tdl_error *error);
+
+/*
+ * Reads up to `count` bytes of data.jsonl at `offset`; *got is less than `count` only at its end.
+ * Errors: as tdl_snapshot_size(); never short, changed or foreign bytes instead.
+ */
+TDL_API int tdl_snapshot_read(tdl_snapshot *snapshot, void *buffer, size_t count, uint64_t offset,
+			      size_t *got, tdl_error *error);
+
+/* One data file of a version. */
+typedef struct tdl_file {
+	char path[4096];      /* relative to the table, NUL-terminated */
+	uint64_t size;	      /* bytes */
+	uint64_t num_records; /* rows, as the log says it */
+	uint64_t offset;      /* of its first byte in data.jsonl */
+	bool lacks_newline;   /* data.jsonl has one more byte, a newline, behind it */
+} tdl_file;
+
+/* Fills *file for the data file `index` (< info->files), in the version's order. Errors: MISUSE,
+ * and as tdl_snapshot_size(). */
+TDL_API int tdl_snapshot_file(tdl_snapshot *snapshot, uint64_t index, tdl_file *file,
+			      tdl_error *error);
+
+/* Opens data file `index` for reading, after the checks that a read makes; the caller closes *fd.
+ * For copy_file_range() and kernel passthrough. Errors: MISUSE, and as tdl_snapshot_size(). */
+TDL_API int tdl_snapshot_open_file(tdl_snapshot *snapshot, uint64_t index, int *fd,
+				   tdl_error *error);
+
+/* ---- Commits ------------------------------------------------------------------------------ */
+
+/* How to commit. A zeroed one with read_version = TDL_LATEST is right for most. */
+typedef struct tdl_commit_options {
+	int64_t read_version;  /* commit only where this is still the newest version; TDL_LATEST: any */
+	const char *source;    /* where the rows came from, for the log; NULL: unsaid */
+	const char *user_name; /* who committed, for the log; NULL: unsaid */
+	/* Called now and then with the bytes of input done; NULL: not. */
+	void (*progress)(void *context, uint64_t bytes);
+	void *context;
+} tdl_commit_options;
+
+enum tdl_operation { TDL_APPEND, TDL_OVERWRITE };
+
+/*
+ * Reads rows from `fd` to its end and commits them: appended to the newest version, or in place
+ * of all its rows. `name` is what messages call the input. All rows or none; *version gets the
+ * version made, which is durable. Appends go on past commits of others; the rest, and anything
+ * with a read_version, fails with CONFLICT where another writer was first. Errors: SCHEMA, EMPTY,
+ * LIMIT, CONFLICT, CORRUPT (the log), UNSUPPORTED, IO, NOMEM, MISUSE; on all these the table is
+ * as it was. PUBLISHED: committed as error->version, but perhaps not durably; not to be redone.
+ */
+TDL_API int tdl_table_write(tdl_table *table, enum tdl_operation operation, int fd,
+			    const char *name, const tdl_commit_options *options, int64_t *version,
+			    tdl_error *error);
+
+/*
+ * Commits a new version with the files, in the order, and the schema of `target`. Errors: as
+ * tdl_table_write(), NOT_FOUND, and CORRUPT where a data file of the target is not what it was.
+ */
+TDL_API int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options *options,
+			      int64_t *version, tdl_error *error);
+
+typedef struct tdl_vacuum_options {
+	int64_t older_than; /* ms; a file changed more recently is kept; 0: any age */
+	bool dry_run;	    /* name the files, delete nothing */
+} tdl_vacuum_options;
+
+/*
+ * Deletes data files that no version ever held, and what dead writers left in the log and in
+ * _incoming/ (never a file dropped there under a name). Calls found(context, path relative to the
+ * table) for each, data files first, then temporary commits, then staged files, each group
+ * sorted. With a damaged log it deletes nothing: CORRUPT. UNSUPPORTED where the file system has
+ * no flock and older_than is 0.
+ */
+TDL_API int tdl_table_vacuum(tdl_table *table, const tdl_vacuum_options *options,
+			     void (*found)(void *context, const char *path), void *context,
+			     tdl_error *error);
+
+/* ---- Staging ------------------------------------------------------------------------------ */
+
+typedef struct tdl_staging tdl_staging;
+typedef struct tdl_staged tdl_staged;
+
+/*
+ * Makes this process's folder under _incoming/ and locks it for as long as *staging lives (a
+ * process that dies unlocks it). The table must outlive it. Errors: IO, NOMEM, MISUSE.
+ */
+TDL_API int tdl_staging_open(tdl_table *table, tdl_staging **staging, tdl_error *error);
+/* Every tdl_staged of it must be freed before. Removes the folder where nothing is left in it. */
+TDL_API void tdl_staging_free(tdl_staging *staging);
+
+/*
+ * Takes over the named files that dead processes of this machine left, into this folder. For each
+ * calls adopted(context, file, name, mtime in ms), which owns `file`. Those that were published
+ * already are removed without a call. *busy (may be NULL) gets the number of folders of this
+ * machine whose processes still live: try again later. Errors: IO, NOMEM.
+ */
+TDL_API int tdl_staging_adopt(tdl_staging *staging,
+			      void (*adopted)(void *context, tdl_staged *file, const char *name,
+					      int64_t mtime),
+			      void *context, unsigned *busy, tdl_error *error);
+
+/*
+ * Makes an empty staged file. `name` is kept in its file name on disk, so that it is known after
+ * a crash; it may be any file name of at most TDL_STAGED_NAME_MAX bytes. Several may have the
+ * same name. Thread-safe for one staging. Errors: IO, NOMEM, LIMIT (the name).
+ */
+#define TDL_STAGED_NAME_MAX 222
+TDL_API int tdl_staged_create(tdl_staging *staging, const char *name, tdl_staged **file,
+			      tdl_error *error);
+/* Closes the descriptor; what is on disk stays. */
+TDL_API void tdl_staged_free(tdl_staged *file);
+/* Open for reading and writing; borrowed. After a commit it must not be written to. */
+TDL_API int tdl_staged_fd(const tdl_staged *file);
+/* Changes the name kept on disk. Errors: IO, LIMIT. */
+TDL_API int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error);
+/* Removes it from the disk; the descriptor stays open. Errors: IO. */
+TDL_API int tdl_staged_remove(tdl_staged *file, tdl_error *error);
+
+/*
+ * Appends the rows in a staged file, as tdl_table_write() does, with the same errors. Where its
+ * bytes are already what is stored, the file itself becomes the data file; else it is rewritten.
+ * When it returns 0 or PUBLISHED the staged name is gone; on other errors the file is as it was
+ * and may be committed again after a change. Several threads may commit different files at once.
+ */
+TDL_API int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options,
+			      int64_t *version, tdl_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
