@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDFS_DAEMON_H
+#define TDFS_DAEMON_H
+
+#define FUSE_USE_VERSION 314
+
+#include <fuse_lowlevel.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tinydelta.h"
+
+/*
+ * The daemon's state; the session's userdata. Everything here is set before the first request and
+ * constant after, so it needs no lock; what changes lives behind the pointers, under their locks.
+ */
+struct tdfs_options;
+struct tdfs_incoming;
+struct tdfs_tree;
+
+struct tdfs {
+	tdl_table *table;
+	const struct tdfs_options *options;
+	struct fuse_session *session;
+	struct tdfs_tree *tree;
+	struct tdfs_incoming *incoming; /* NULL: incoming/ is empty and read-only */
+};
+
+/*
+ * Inode numbers say who answers: those of the read-only tree are below TDFS_INO_STAGED, files in
+ * incoming/ have it and more. incoming/ itself is one fixed number, answered by the incoming
+ * operations where there are any, else by the tree.
+ */
+#define TDFS_INO_ROOT	  ((fuse_ino_t)1)
+#define TDFS_INO_INCOMING ((fuse_ino_t)2)
+#define TDFS_INO_STAGED	  ((fuse_ino_t)1 << 62)
+
+/* Two tables of requests, of the same shape as libfuse's; ops.c makes one of them. */
+extern const struct fuse_lowlevel_ops tdfs_tree_ops;
+extern const struct fuse_lowlevel_ops tdfs_incoming_ops;
+
+static inline struct tdfs *tdfs_of(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+#endif
