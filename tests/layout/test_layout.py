@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""What holds of the source as a whole: who may include what, what stands where, what is exported
+and installed."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+
+import harness
+from harness import SOURCE, TestCase
+
+# The modules of core/, each above those it may include.
+CORE_ORDER = [
+    "tinydelta",
+    "scan",
+    "error",
+    "util",
+    "crc32c",
+    "sys",
+    "json",
+    "schema",
+    "rows",
+    "action",
+    "log",
+    "filecache",
+    "history",
+    "index",
+    "snapshot",
+    "publish",
+    "staging",
+    "table",
+]
+
+# Modules that tests and readers must be able to take without libfuse.
+WITHOUT_FUSE = ["fs/tree", "fs/inode", "fs/errmap", "fs/holders", "mount-helper/mountopts"]
+
+TOP_LEVEL = {"core", "fs", "mount-helper", "tests", "meson.build", "README.md", "LICENSE"}
+MAX_LINES = 600
+
+
+def sources(*patterns):
+    """Paths of source files relative to the top, without build directories."""
+    found = set()
+    for area in ("core", "fs", "mount-helper", "tests"):
+        for pattern in patterns:
+            found.update(p.relative_to(SOURCE) for p in (SOURCE / area).rglob(pattern))
+    return sorted(found)
+
+
+def includes(path):
+    """The names a file includes, ("quoted" or <angled>)."""
+    text = (SOURCE / path).read_text(encoding="utf-8")
+    return re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', text, re.MULTILINE)
+
+
+def quoted(path):
+    text = (SOURCE / path).read_text(encoding="utf-8")
+    return re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', text, re.MULTILINE)
+
+
+class Source(TestCase):
+    def test_programs_see_only_the_public_header(self):
+        for area in ("fs", "mount-helper", "core/command"):
+            own = {p.name for p in (SOURCE / area).glob("*.h")}
+            for path in sources("*.[ch]"):
+                if str(path.parent) != area:
+                    continue
+                foreign = set(quoted(path)) - own - {"tinydelta.h"}
+                self.assertEqual(foreign, set(), f"{path} includes what is not its business")
+
+    def test_core_modules_point_one_way(self):
+        modules = {p.stem for p in (SOURCE / "core").glob("*.[ch]")}
+        self.assertEqual(modules - set(CORE_ORDER), set(), "give them a place in CORE_ORDER")
+        for path in sources("*.[ch]"):
+            if str(path.parent) != "core":
+                continue
+            place = CORE_ORDER.index(path.stem)
+            for name in quoted(path):
+                below = pathlib.PurePath(name).stem
+                self.assertIn(below, CORE_ORDER, f"{path} includes {name}")
+                self.assertLessEqual(CORE_ORDER.index(below), place, f"{path} includes {name}")
+
+    def test_core_does_not_know_its_users(self):
+        for path in sources("*.[ch]"):
+            if path.parts[0] == "core":
+                self.assertFalse([n for n in includes(path) if "fuse" in n], path)
+
+    def test_modules_without_libfuse(self):
+        def reachable(path, seen):
+            for name in includes(path):
+                self.assertFalse(name.startswith("fuse"), f"{path} includes {name}")
+                header = path.parent / name
+                if (SOURCE / header).exists() and header not in seen:
+                    seen.add(header)
+                    reachable(header, seen)
+
+        for module in WITHOUT_FUSE:
+            for suffix in (".c", ".h"):
+                path = pathlib.Path(module + suffix)
+                self.assertTrue((SOURCE / path).exists(), f"{path} is gone: mend WITHOUT_FUSE")
+                reachable(path, set())
+
+    def test_top_level(self):
+        names = {n for n in os.listdir(SOURCE) if not n.startswith(".")}
+        self.assertEqual(names - TOP_LEVEL, set())
+        self.assertEqual(TOP_LEVEL - names, set())
+
+    def test_every_file_opens_with_its_licence_and_is_short(self):
+        for path in sources("*.[ch]"):
+            lines = (SOURCE / path).read_text(encoding="utf-8").splitlines()
+            with self.subTest(path=str(path)):
+                self.assertEqual(lines[0], "/* SPDX-License-Identifier: MIT */")
+                # The public header is the manual too.
+                if path.name != "tinydelta.h":
+                    self.assertLessEqual(len(lines), MAX_LINES)
+        for path in sources("*.py", "meson.build"):
+            head = (SOURCE / path).read_text(encoding="utf-8").splitlines()[:2]
+            with self.subTest(path=str(path)):
+                if path.parts[0] == "tests":
+                    self.assertIn("# SPDX-License-Identifier: MIT", head)
+
+    def test_nothing_is_left_undone(self):
+        for path in sources("*.[ch]", "*.py", "meson.build"):
+            text = (SOURCE / path).read_text(encoding="utf-8")
+            if path.name != "test_layout.py":
+                self.assertNotRegex(text, r"\b(TODO|FIXME|XXX|HACK)\b", path)
+
+    def test_format(self):
+        tool = shutil.which("clang-format-14") or self.require_tool("clang-format")
+        version = self.ok([tool, "--version"]).text
+        if " 14." not in version:
+            self.skipTest(f"formatted with clang-format 14, this is {version.strip()}")
+        files = [str(SOURCE / p) for p in sources("*.[ch]")]
+        result = harness.run([tool, "--dry-run", "--Werror", "--style=file", *files])
+        self.assertEqual(result.status, 0, result.error)
+
+    def test_every_test_file_is_registered(self):
+        meson = shutil.which("meson")
+        result = self.ok([meson, "introspect", "--tests", harness.build_root()])
+        known = {pathlib.PurePath(a).stem for t in json.loads(result.out) for a in t["cmd"]}
+        for path in sources("test_*.py", "test_*.c"):
+            self.assertIn(path.stem, known, f"{path} is not in a meson.build")
+
+
+class Header(TestCase):
+    """tinydelta.h by itself, for the most particular of users."""
+
+    def compiles(self, compiler, language, *flags):
+        tool = self.require_tool(compiler)
+        unit = self.file('#include "tinydelta.h"\n#include "tinydelta.h"\n')
+        self.ok(
+            [tool, "-x", language, *flags, "-pedantic", "-Wall", "-Wextra", "-Werror"]
+            + ["-fsyntax-only", "-I", SOURCE / "core", unit]
+        )
+
+    def test_c99(self):
+        self.compiles("gcc", "c", "-std=c99")
+
+    def test_c99_clang(self):
+        self.compiles("clang", "c", "-std=c99")
+
+    def test_c_plus_plus(self):
+        self.compiles("g++", "c++", "-std=c++11")
+
+
+class Installed(TestCase):
+    def declared(self):
+        text = (SOURCE / "core" / "tinydelta.h").read_text(encoding="utf-8")
+        text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+        text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+        return set(re.findall(r"TDL_API\b[^;(]*?\b(\w+)\s*\(", text))
+
+    def test_exported_symbols_are_the_declared_ones(self):
+        library = harness.build_root() / "core" / "libtinydelta.so"
+        listing = self.ok(["nm", "-D", "--defined-only", "--format=posix", library]).text
+        exported = {line.split()[0].split("@")[0] for line in listing.splitlines()}
+        self.assertEqual(exported, self.declared())
+
+    def install(self):
+        target = self.path("installed")
+        environment = {"DESTDIR": str(target), "HOME": str(self.scratch)}
+        self.ok(
+            ["meson", "install", "-C", harness.build_root(), "--no-rebuild", "--quiet"],
+            env=environment,
+        )
+        return target
+
+    def test_installed_files(self):
+        target = self.install()
+        names = set()
+        for path in target.rglob("*"):
+            if path.is_file() or path.is_symlink():
+                name = str(path.relative_to(target / "usr" / "local"))
+                names.add(re.sub(r"^lib/[^/]*-linux-[^/]*/", "lib/", name))
+        self.assertEqual(
+            names,
+            {
+                "bin/tinydelta",
+                "bin/tinydeltafs",
+                "sbin/mount.tinydelta",
+                "include/tinydelta.h",
+                "lib/libtinydelta.a",
+                "lib/libtinydelta.so",
+                "lib/libtinydelta.so.0",
+                "lib/libtinydelta.so.0.1.0",
+                "lib/pkgconfig/tinydelta.pc",
+            },
+        )
+
+    def test_a_program_on_pkg_config(self):
+        prefix = self.install() / "usr" / "local"
+        config = next(prefix.rglob("tinydelta.pc"))
+        flags = self.ok(
+            ["pkg-config", "--cflags", "--libs", f"--define-variable=prefix={prefix}", config]
+        ).text.split()
+        table = self.golden("orders")
+        source = self.path("consumer.c")
+        source.write_text(
+            """#include <stdio.h>
+#include <tinydelta.h>
+int main(int argc, char **argv)
+{
+	tdl_error err = { 0 };
+	tdl_table *table;
+	if (argc != 2 || tdl_table_open(argv[1], TDL_OPEN_READ_ONLY, &table, &err) < 0)
+		return 1;
+	printf("%lld\\n", (long long)tdl_table_head(table));
+	tdl_table_free(table);
+	return 0;
+}
+"""
+        )
+        binary = self.path("consumer")
+        self.ok(["gcc", "-Wall", "-Werror", source, "-o", binary, *flags])
+        said = self.ok([binary, table], env={"LD_LIBRARY_PATH": str(config.parent.parent)})
+        self.assertEqual(said.text, "4\n")
