@@ -9,4 +9,7 @@
  * processor's instruction where it has one. */
 uint32_t tdl__crc32c(uint32_t crc, const void *bytes, size_t n);
 
+/* The same without the instruction. */
+uint32_t tdl__crc32c_portable(uint32_t crc, const void *bytes, size_t n);
+
 #endif

@@ -23,8 +23,12 @@ struct tdl_schema {
 	size_t slot_mask;
 };
 
+/* A schema may have this many columns, and a name this many bytes. */
+#define TDL__COLUMNS_MAX 10000
+#define TDL__NAME_MAX	 65535
+
 /* Adds a column to a schema that is being built. The first column makes it (*schema == NULL).
- * Errors: SCHEMA (an empty, repeated, invalid name), NOMEM; *schema stays valid. */
+ * Errors: SCHEMA (an empty, repeated, invalid name), LIMIT, NOMEM; *schema stays valid. */
 int tdl__schema_add(tdl_schema **schema, const char *name, size_t length, enum tdl_type type,
 		    tdl_error *error);
 
@@ -42,8 +46,9 @@ bool tdl__schema_equal(const tdl_schema *a, const tdl_schema *b);
  */
 char *tdl__schema_json(const tdl_schema *schema, size_t *length);
 
-/* Appends the JSON string for `n` bytes of UTF-8, quotes included, ASCII only, as above: into
- * out (cap bytes) as far as it fits; returns the bytes needed. */
+/* The JSON string for `n` bytes of UTF-8, quotes included, ASCII only, as above: into out (cap
+ * bytes) as far as it fits, without a NUL; returns the bytes needed. A byte that is no UTF-8
+ * becomes \udcNN, as Python writes file names. */
 size_t tdl__json_quote(char *out, size_t cap, const char *text, size_t n);
 
 #endif
