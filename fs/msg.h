@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDFS_MSG_H
+#define TDFS_MSG_H
+
+#include <stdbool.h>
+#include <syslog.h>
+
+#include "tinydelta.h"
+
+/*
+ * What the daemon has to say: one line a message, to stderr in the foreground and to syslog behind.
+ * Control bytes, line breaks and bytes that are no UTF-8 are escaped, so that no file name can
+ * forge a line. Priorities are syslog's; LOG_DEBUG is dropped unless asked for. Thread-safe.
+ */
+void tdfs_msg_start(bool debug);
+/* From now on to syslog. */
+void tdfs_msg_to_syslog(void);
+
+void tdfs_msg(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * A request failed: "TABLE: WHERE: REASON". The same text again within a minute is only counted,
+ * so that a loop of reads on a damaged version does not flood the log. `where` is the path in the
+ * mount, NULL for the table as a whole.
+ */
+void tdfs_msg_fault(const char *table, const char *where, const tdl_error *error);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command line. Keeps no state of its own and knows nothing of libfuse or of tables: it hands
+ * on which generic mount flags were asked for, and what each of our own options says.
+ */
+#include "opts.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIN_READ	4096u
+#define DEFAULT_THREADS 10u
+#define MAX_THREADS	1000u
+#define DEFAULT_AHEAD	1024u
+#define MAX_AHEAD	(1u << 20)
+
+static int refuse(char *why, size_t size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int refuse(char *why, size_t size, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, size, format, args);
+	va_end(args);
+	return -1;
+}
+
+static int no_memory(char *why, size_t size)
+{
+	return refuse(why, size, "out of memory");
+}
+
+int tdfs_options_append(char **list, const char *name, const char *value)
+{
+	size_t old = *list == NULL ? 0 : strlen(*list);
+	size_t added = value == NULL ? 0 : 2 * strlen(value);
+	char *longer = realloc(*list, old + strlen(name) + added + 3);
+	char *at;
+
+	if (longer == NULL)
+		return -1;
+	*list = longer;
+	at = stpcpy(longer + old, old == 0 ? "" : ",");
+	at = stpcpy(at, name);
+	if (value == NULL)
+		return 0;
+	*at++ = '=';
+	for (; *value != '\0'; value++) {
+		if (*value == ',' || *value == '\\')
+			*at++ = '\\';
+		*at++ = *value;
+	}
+	*at = '\0';
+	return 0;
+}
+
+/* Mount flags that libfuse and the kernel know. */
+static const char *const passed_on[] = {
+	"dev",	 "nodev", "suid",  "nosuid",  "exec",	 "noexec",
+	"async", "sync",  "atime", "noatime", "dirsync",
+};
+
+/* What mount(8) and fstab lines bring along and what means nothing to a daemon. */
+static const char *const ignored[] = {
+	"defaults", "nonempty",	  "relatime", "norelatime", "strictatime", "nostrictatime",
+	"diratime", "nodiratime", "lazytime", "nolazytime", "auto",	   "noauto",
+	"user",	    "nouser",	  "users",    "nousers",    "owner",	   "noowner",
+	"group",    "nogroup",	  "_netdev",  "nofail",	    "silent",	   "loud",
+};
+
+/* Security labels, which may hold commas within quotes. */
+static const char *const labels[] = { "context", "fscontext", "defcontext", "rootcontext" };
+
+static bool listed(const char *const *list, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(list[i], name) == 0)
+			return true;
+	return false;
+}
+
+#define LISTED(list, name) listed(list, sizeof(list) / sizeof *(list), name)
+
+static bool number(const char *text, unsigned long min, unsigned long max, unsigned *out)
+{
+	unsigned long value;
+	char *end;
+
+	if (text == NULL || *text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (errno != 0 || *end != '\0' || value < min || value > max)
+		return false;
+	*out = (unsigned)value;
+	return true;
+}
+
+static int set_text(char **text, const char *value)
+{
+	char *copy = strdup(value);
+
+	if (copy == NULL)
+		return -1;
+	free(*text);
+	*text = copy;
+	return 0;
+}
+
+/* One "name" or "name=value" of an option list. */
+static int take_flag(struct tdfs_options *options, const char *name, const char *value, char *why,
+		     size_t size)
+{
+	if (strncmp(name, "x-", 2) == 0 || strncmp(name, "X-", 2) == 0 ||
+	    strcmp(name, "comment") == 0)
+		return 0;
+	if (value != NULL) {
+		if (strcmp(name, "max_threads") == 0 &&
+		    number(value, 1, MAX_THREADS, &options->max_threads))
+			return 0;
+		if (strcmp(name, "max_read") == 0 &&
+		    number(value, MIN_READ, 0xffffffff, &options->max_read)) {
+			if (options->max_read > TDFS_MAX_READ)
+				options->max_read = TDFS_MAX_READ;
+			return 0;
+		}
+		if (strcmp(name, "read_ahead_kb") == 0 &&
+		    number(value, 0, MAX_AHEAD, &options->read_ahead_kib))
+			return 0;
+		if (strcmp(name, "fsname") == 0 && *value != '\0')
+			return set_text(&options->fsname, value) == 0 ? 0 : no_memory(why, size);
+		if (strcmp(name, "subtype") == 0 && *value != '\0')
+			return set_text(&options->subtype, value) == 0 ? 0 : no_memory(why, size);
+		if (LISTED(labels, name)) {
+			if (tdfs_options_append(&options->flags, name, value) < 0)
+				return no_memory(why, size);
+			return 0;
+		}
+		if (strcmp(name, "max_threads") == 0 || strcmp(name, "max_read") == 0 ||
+		    strcmp(name, "read_ahead_kb") == 0 || strcmp(name, "fsname") == 0 ||
+		    strcmp(name, "subtype") == 0)
+			return refuse(why, size, "option %s: \"%s\" is not valid", name, value);
+		return refuse(why, size, "unknown option: %s=%s", name, value);
+	}
+	if (strcmp(name, "ro") == 0 || strcmp(name, "rw") == 0) {
+		options->read_only = name[1] == 'o';
+	} else if (strcmp(name, "allow_other") == 0) {
+		options->access = TDFS_ALLOW_OTHER;
+	} else if (strcmp(name, "allow_root") == 0) {
+		options->access = TDFS_ALLOW_ROOT;
+	} else if (strcmp(name, "auto_unmount") == 0) {
+		options->auto_unmount = true;
+	} else if (strcmp(name, "debug") == 0) {
+		options->debug = options->foreground = true;
+	} else if (strcmp(name, "remount") == 0) {
+		return refuse(why, size, "option remount: use mount -i -o remount,... instead");
+	} else if (LISTED(passed_on, name)) {
+		if (tdfs_options_append(&options->flags, name, NULL) < 0)
+			return no_memory(why, size);
+	} else if (strcmp(name, "default_permissions") != 0 && !LISTED(ignored, name)) {
+		return refuse(why, size, "unknown option: %s", name);
+	}
+	return 0;
+}
+
+/* Takes the first element off *list, in place: "\," and "\\" are a comma and a backslash, and
+ * within double quotes a comma is one too. NULL at the end. */
+static char *next_flag(char **list)
+{
+	char *start = *list, *out = start, *in = start;
+	bool quoted = false;
+
+	if (start == NULL)
+		return NULL;
+	for (; *in != '\0' && (quoted || *in != ','); in++) {
+		if (*in == '\\' && (in[1] == ',' || in[1] == '\\'))
+			in++;
+		else if (*in == '"')
+			quoted = !quoted;
+		*out++ = *in;
+	}
+	*list = *in == '\0' ? NULL : in + 1;
+	*out = '\0';
+	return start;
+}
+
+static int take_list(struct tdfs_options *options, const char *list, char *why, size_t size)
+{
+	char *copy = strdup(list), *rest = copy, *flag;
+	int result = 0;
+
+	if (copy == NULL)
+		return no_memory(why, size);
+	while (result == 0 && (flag = next_flag(&rest)) != NULL) {
+		char *value = strchr(flag, '=');
+
+		if (value != NULL)
+			*value++ = '\0';
+		if (*flag != '\0' || value != NULL)
+			result = take_flag(options, flag, value, why, size);
+	}
+	free(copy);
+	return result;
+}
+
+static int take_operand(struct tdfs_options *options, const char *text, char *why, size_t size)
+{
+	char **place = options->table == NULL ? &options->table : &options->mountpoint;
+
+	if (*place != NULL)
+		return refuse(why, size, "too many arguments: %s", text);
+	if (*text == '\0')
+		return refuse(why, size, "an empty path");
+	return set_text(place, text) == 0 ? 0 : no_memory(why, size);
+}
+
+/* Letters may stand together, as in -fs; -o takes the rest of its word or the next one. */
+static int take_letters(struct tdfs_options *options, const char *letters, const char *next,
+			int *used, char *why, size_t size)
+{
+	for (; *letters != '\0'; letters++) {
+		switch (*letters) {
+		case 'f':
+			options->foreground = true;
+			break;
+		case 'd':
+			options->debug = options->foreground = true;
+			break;
+		case 's':
+			options->single_threaded = true;
+			break;
+		case 'h':
+			options->help = true;
+			break;
+		case 'V':
+			options->show_version = true;
+			break;
+		case 'o':
+			if (letters[1] != '\0')
+				return take_list(options, letters + 1, why, size);
+			if (next == NULL)
+				return refuse(why, size, "-o needs an argument");
+			*used = 1;
+			return take_list(options, next, why, size);
+		default:
+			return refuse(why, size, "unknown option: -%c", *letters);
+		}
+	}
+	return 0;
+}
+
+int tdfs_options_parse(struct tdfs_options *options, int count, char *const *arguments, char *why,
+		       size_t size)
+{
+	bool operands_only = false;
+
+	*options = (struct tdfs_options){ .max_threads = DEFAULT_THREADS,
+					  .max_read = TDFS_MAX_READ,
+					  .read_ahead_kib = DEFAULT_AHEAD };
+	if (set_text(&options->flags, "") < 0)
+		return no_memory(why, size);
+	for (int i = 0; i < count; i++) {
+		const char *word = arguments[i];
+		const char *next = i + 1 < count ? arguments[i + 1] : NULL;
+		int used = 0, result = 0;
+
+		if (operands_only || word[0] != '-' || word[1] == '\0')
+			result = take_operand(options, word, why, size);
+		else if (strcmp(word, "--") == 0)
+			operands_only = true;
+		else if (strcmp(word, "--help") == 0)
+			options->help = true;
+		else if (strcmp(word, "--version") == 0)
+			options->show_version = true;
+		else if (word[1] == '-')
+			result = refuse(why, size, "unknown option: %s", word);
+		else
+			result = take_letters(options, word + 1, next, &used, why, size);
+		if (result < 0)
+			return result;
+		i += used;
+	}
+	if (options->help || options->show_version)
+		return 0;
+	if (options->table == NULL)
+		return refuse(why, size, "no table given");
+	if (options->mountpoint == NULL)
+		return refuse(why, size, "no mount point given");
+	return 0;
+}
+
+void tdfs_options_clear(struct tdfs_options *options)
+{
+	free(options->table);
+	free(options->mountpoint);
+	free(options->fsname);
+	free(options->subtype);
+	free(options->flags);
+	*options = (struct tdfs_options){ 0 };
+}
