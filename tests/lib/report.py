@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-LINE = re.compile(r"(not )?ok\b\s*([^#]*)(?:#\s*(SKIP\S*)\s*(.*))?", re.IGNORECASE)
+LINE = re.compile(r"^(not )?ok\b[\s\d]*(?:- )?([^#]*?)\s*(?:\([\d.]+s\)\s*)?(?:#\s*(SKIP\S*)\s*(.*))?$", re.IGNORECASE)
 SHOWN = 80  # lines of a failure
 
 
@@ -45,10 +45,10 @@ class Tally:
                     if LINE.match(text) or text.startswith("1.."):
                         break
                     detail.append(text)
-                self.fail(f"{title}: {match[2].strip()}", "\n".join(detail))
+                self.fail(f"{title}: {match[2]}", "\n".join(detail))
             elif match[3]:
                 self.skipped += 1
-                print(f"skipped: {title}: {match[2].strip()}: {match[4]}")
+                print(f"skipped: {title}: {match[2]}: {match[4]}")
             else:
                 self.passed += 1
         result = test["result"]

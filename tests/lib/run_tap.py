@@ -5,7 +5,7 @@
     TDL_BUILD=build tests/lib/run_tap.py tests/mount/test_read.py [-k PATTERN]... [-x]
 
 -k runs the tests whose name holds PATTERN, -x stops at the first failure. The exit status is 1
-where a test failed, but 0 under meson, which reads the lines.
+where a test failed.
 """
 
 import argparse
@@ -106,10 +106,10 @@ def main():
     except Exception:
         print("1..1\nnot ok 1 - " + args.file.stem + " cannot be loaded")
         print("".join("#   " + line + "\n" for line in traceback.format_exc().splitlines()), end="")
-        return 0 if "MESON_TEST_ITERATION" in os.environ else 1
+        return 1
     suite.run(result)
     print(f"1..{result.number}")
-    return 1 if result.bad and "MESON_TEST_ITERATION" not in os.environ else 0
+    return 1 if result.bad else 0
 
 
 if __name__ == "__main__":
