@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""The README is true: its ```console blocks are typed in, top to bottom, and must show what they
+say; its demonstration runs; its commands and files exist."""
+
+import os
+import re
+import shlex
+
+import harness
+from harness import SOURCE, TestCase
+
+README = (SOURCE / "README.md").read_text(encoding="utf-8")
+
+
+def typed(block):
+    """The commands of a block, each with the output shown under it. A here-document's lines stand
+    behind "> "."""
+    lines = block.splitlines()
+    found = []
+    while lines:
+        command = lines.pop(0)
+        assert command.startswith("$ "), f"not a command: {command}"
+        command = command[2:]
+        here = re.search(r"<<'(\w+)'", command)
+        while here:
+            line = lines.pop(0)
+            assert line.startswith("> "), f"not in the here-document: {line}"
+            command += "\n" + line[2:]
+            if line[2:] == here[1]:
+                break
+        output = []
+        while lines and not lines[0].startswith("$ "):
+            output.append(lines.pop(0))
+        found.append((command, "\n".join(output)))
+    return found
+
+
+def shown(text):
+    """Text as compared: columns and line breaks of listings depend on the terminal."""
+    return " ".join(text.split())
+
+
+class Readme(TestCase):
+    def test_console_blocks(self):
+        self.require_fuse()
+        for tool in ("jq", "sqlite3"):
+            self.require_tool(tool)
+        blocks = re.findall(r"^```console\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+        self.assertGreater(len(blocks), 5)
+        programs = {os.path.dirname(harness.program(n)) for n in ("tinydelta", "tinydeltafs")}
+        path = ":".join(sorted(programs)) + ":" + os.environ["PATH"]
+        self.addCleanup(harness.run, ["umount", "-l", self.path("mnt")])
+        for block in blocks:
+            for command, output in typed(block):
+                result = harness.run(
+                    ["bash", "-c", f"exec 2>&1\n{command}"], cwd=self.scratch, env={"PATH": path}
+                )
+                self.assertEqual(shown(result.text), shown(output), f"$ {command}")
+                wanted = 1 if command.startswith("diff") else 0
+                self.assertEqual(result.status, wanted, f"$ {command}\n{result}")
+
+    def test_synopsis_is_the_help(self):
+        wanted = re.search(r"^## The tinydelta command\n\n((?:    .*\n)+)", README, re.MULTILINE)[1]
+        for line in wanted.splitlines():
+            _, name, *arguments = shlex.split(line)
+            said = self.tinydelta(name, "--help").text
+            for argument in arguments:
+                option = argument.strip("[]")
+                if option.startswith("--"):
+                    self.assertIn(option, said, line)
+            for option in re.findall(r"--[a-z-]+", said):
+                if option != "--help":
+                    self.assertIn(option, line, f"{name} --help has more than the README")
+
+    def test_paths_exist(self):
+        layout = README[README.index("## Where things live") :]
+        for name in re.findall(r"`((?:core|fs|mount-helper|tests|\.ci)/[^` *]*)`", layout):
+            self.assertTrue((SOURCE / name).exists(), name)
+
+
+class Demonstration(TestCase):
+    def test_runs_and_unmounts(self):
+        self.require_fuse()
+        result = self.ok(
+            ["bash", SOURCE / "tests" / "demo", "--unmount"],
+            env={"TMPDIR": str(self.scratch), "TDL_DEMO_BUILD": str(self.path("build"))},
+            timeout=200,
+        )
+        for text in (
+            "created orders version 0",
+            '{"id":3,"region":"north","year":2026}',
+            'broken.jsonl:2: "year" expected int, got string "soon"',
+            "restored version 1 as version 3",
+            "the same",
+        ):
+            self.assertIn(text, result.text)
+        with open("/proc/self/mounts", encoding="utf-8") as mounts:
+            self.assertNotIn(str(self.scratch), mounts.read())
+
+    def test_wrong_use(self):
+        self.fails(["bash", SOURCE / "tests" / "demo", "--what"], status=2)
