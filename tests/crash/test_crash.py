@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: MIT
+"""kill -9 at every system call by which a commit touches the table.
+
+strace first records the calls of an undisturbed run, and then stops one run after the other at
+the next of them, before it is carried out. What must hold each time: the table has version N or
+N+1, whole; earlier versions are what they were; what was acknowledged is there; vacuum names and
+removes what is left over; the next commit works.
+"""
+
+import collections
+import os
+import re
+import shutil
+import signal
+
+import harness
+from harness import TestCase
+from reference import Reference
+
+CALLS = (
+    "openat,openat2,mkdir,mkdirat,write,pwrite64,writev,pwritev,copy_file_range,ftruncate,fsync,"
+    "fdatasync,link,linkat,rename,renameat,renameat2,unlink,unlinkat,rmdir,flock,fchmod,fchmodat,"
+    "fchown,fchownat,close"
+)
+LINE = re.compile(r"(?:\[pid +\d+\] |\d+ +)?(\w+)\((.*)")
+ROWS = b'{"id":7}\n{"id":8}\n'
+
+
+class Stopped(TestCase):
+    """A table to stop writers on, and what must hold of it afterwards."""
+
+    def setUp(self):
+        super().setUp()
+        self.require_tool("strace")
+        self.template = self.table(rows=[{"id": 1}], name="template")
+        self.append(self.template, [{"id": 2}])
+        self.rows = self.file(ROWS, "rows.jsonl")
+        self.head = 2
+        self.before = [Reference(self.template).read(v) for v in range(self.head + 1)]
+        probe = harness.run(["strace", "-o", "/dev/null", "true"])
+        if probe.status != 0:
+            self.fail(f"strace does not work: {probe}")
+
+    def fresh(self):
+        shutil.rmtree(self.scratch / "t", ignore_errors=True)
+        shutil.copytree(self.template, self.scratch / "t")
+        return self.scratch / "t"
+
+    def calls(self, argv):
+        """(name, how many of that name before and with it) of the calls on the table."""
+        log = self.path("trace")
+        self.ok(["strace", "-y", "-s", "256", "-o", log, "-e", f"trace={CALLS}", *argv])
+        counts, found = collections.Counter(), []
+        for line in log.read_text(errors="replace").splitlines():
+            match = LINE.match(line)
+            if not match:
+                continue
+            counts[match[1]] += 1
+            if str(self.scratch / "t") in match[2]:
+                found.append((match[1], counts[match[1]]))
+        return found
+
+    def check(self, table, new, acknowledged, about):
+        """The demands; `new` is the content of the version that the stopped run was to make."""
+        other = Reference(table)
+        versions = other.versions()
+        self.assertIn(len(versions), (self.head + 1, self.head + 2), about)
+        self.assertEqual(versions, list(range(len(versions))), about)
+        if acknowledged:
+            self.assertEqual(len(versions), self.head + 2, about)
+        for version, content in enumerate([*self.before, new][: len(versions)]):
+            self.assertEqual(other.read(version), content, about)
+        said = self.tinydelta("read", table).out
+        self.assertEqual(said, other.read(versions[-1]), about)
+        # What is left over is named before it is removed, and all of it goes.
+        named = self.tinydelta("vacuum", table, "--dry-run").text.splitlines()
+        removed = self.tinydelta("vacuum", table).text.splitlines()
+        self.assertEqual(named[1:], removed[1:], about)
+        self.assertEqual(self.tinydelta("vacuum", table).text, "no orphan files\n", about)
+        live = {a["add"]["path"] for v in versions for a in other.actions(v) if "add" in a}
+        self.assertEqual({n for n in os.listdir(table) if n.startswith("part-")}, live, about)
+        stray = [n for n in os.listdir(other.log) if n.endswith(".tmp")]
+        self.assertEqual(stray, [], about)
+        self.assertEqual(self.append(table, b'{"id":99}\n'), len(versions), about)
+        self.assertEqual(other.read(len(versions)), other.read(versions[-1]) + b'{"id":99}\n', about)
+
+
+class Command(Stopped):
+    def stop_everywhere(self, new, *arguments):
+        argv = [harness.program("tinydelta"), arguments[0], self.scratch / "t", *arguments[1:]]
+        self.fresh()
+        calls = self.calls(argv)
+        self.assertGreater(len(calls), 10)
+        names = {name for name, _ in calls}
+        self.assertIn("fsync", names)
+        for name, count in calls:
+            about = f"{arguments[0]} killed at {name} number {count}"
+            table = self.fresh()
+            result = harness.run(
+                ["strace", "-o", "/dev/null", "-e", f"trace={name}"]
+                + ["-e", f"inject={name}:signal=KILL:when={count}", *argv]
+            )
+            self.assertIn(result.status, (0, -signal.SIGKILL, 128 + signal.SIGKILL), about)
+            self.check(table, new, b" version " in result.out, about)
+
+    def test_append(self):
+        self.stop_everywhere(self.before[-1] + ROWS, "append", "--file", self.rows)
+
+    def test_overwrite(self):
+        self.stop_everywhere(ROWS, "overwrite", "--file", self.rows)
+
+    def test_restore(self):
+        self.stop_everywhere(self.before[1], "restore", "--version", "1")
+
+    def test_vacuum(self):
+        # Something to remove: a data file of a writer that lost, a commit that never was.
+        stray = self.template / ("part-" + "0" * 32 + ".jsonl")
+        stray.write_bytes(ROWS)
+        temporary = self.template / "_delta_log" / (f".{9:020d}." + "0" * 32 + ".tmp")
+        temporary.write_bytes(b"{}\n")
+        argv = [harness.program("tinydelta"), "vacuum", self.scratch / "t"]
+        self.fresh()
+        for name, count in self.calls(argv):
+            table = self.fresh()
+            harness.run(
+                ["strace", "-o", "/dev/null", "-e", f"trace={name}"]
+                + ["-e", f"inject={name}:signal=KILL:when={count}", *argv]
+            )
+            self.check(table, None, False, f"vacuum killed at {name} number {count}")
+
+    def test_create(self):
+        argv = [harness.program("tinydelta"), "create", self.scratch / "t", "id:int"]
+        shutil.rmtree(self.scratch / "t", ignore_errors=True)
+        for name, count in self.calls(argv):
+            about = f"create killed at {name} number {count}"
+            shutil.rmtree(self.scratch / "t", ignore_errors=True)
+            result = harness.run(
+                ["strace", "-o", "/dev/null", "-e", f"trace={name}"]
+                + ["-e", f"inject={name}:signal=KILL:when={count}", *argv]
+            )
+            said = harness.run([harness.program("tinydelta"), "read", self.scratch / "t"])
+            if result.out:
+                self.assertEqual(said.status, 0, about)
+            self.assertEqual(said.out, b"", about)
+            if said.status != 0:
+                self.assertRegex(said.error, r"\Aerror: [^\n]+\n\Z", about)
+
+
+class Daemon(Stopped):
+    """The same of a drop through a mount: the daemon is stopped inside the commit."""
+
+    DROP_CALLS = ("openat", "pwrite64", "write", "fsync", "linkat", "unlinkat", "flock", "close")
+    MOST = 12  # calls of a name by one thread that a drop is stopped at
+
+    def drop(self, table, name, count):
+        """Drops a file on a daemon that dies at call `count` of `name` of any thread; returns
+        (cp said yes, the daemon died)."""
+        mount = self.mount(
+            table,
+            wrapper=[
+                "strace",
+                *("-f", "-qq", "-o", "/dev/null", "-e", f"trace={name}", "-e"),
+                f"inject={name}:signal=KILL:when={count}",
+            ],
+        )
+        try:
+            mount.start()
+        except AssertionError:
+            return False, True
+        copied = harness.run(["cp", self.rows, mount / "incoming/rows.jsonl"])
+        died = False
+        if copied.status == 0:
+            stopped = harness.run(["umount", mount])
+            died = stopped.status != 0
+        mount.kill()
+        return copied.status == 0, died or copied.status != 0
+
+    def adopt(self, table, about):
+        """What a dead daemon left is listed by the next one as incomplete, and can be removed."""
+        with self.mount(table) as mnt:
+            left = mnt.names("incoming")
+            for name in left:
+                self.assertIn(name, ("rows.jsonl", "rows.jsonl.error"), about)
+            if "rows.jsonl" in left:
+                (mnt / "incoming/rows.jsonl").unlink()
+            self.assertEqual(mnt.names("incoming"), [], about)
+            mnt.expect_log("")
+
+    def test_drop(self):
+        self.require_fuse()
+        for name in self.DROP_CALLS:
+            for count in range(1, self.MOST + 1):
+                about = f"drop, daemon killed at {name} number {count}"
+                table = self.fresh()
+                acknowledged, died = self.drop(table, name, count)
+                self.adopt(table, about)
+                self.check(table, self.before[-1] + ROWS, acknowledged, about)
+                if acknowledged and not died:
+                    break
