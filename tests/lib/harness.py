@@ -169,13 +169,15 @@ def _die_with_parent():
 class Mount:
     """A table that a foreground tinydeltafs serves. Use it through TestCase.mount().
 
-    `mnt / "v1"` is a path; pid is the daemon's; device the mount's "0:57".
+    `mnt / "v1"` is a path; pid is the daemon's; device the mount's "0:57". user: the numeric uid
+    that runs the daemon; wrapper: what stands before it on its command line, as in strace.
     """
 
     def __init__(self, case, table, point, options=(), arguments=(), env=None, user=None, wrapper=()):
         self.case, self.table, self.point = case, table, pathlib.Path(point)
         self.options, self.arguments, self.env, self.user = options, arguments, env, user
         self.wrapper = wrapper
+        self.program = None  # another copy of tinydeltafs than the built one
         self.expected = []
         self.daemon = None
         self.device = None
@@ -212,7 +214,7 @@ class Mount:
         self.point.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix="log.", dir=self.case.scratch)
         self.log_path = pathlib.Path(name)
-        argv = [*self.wrapper, program("tinydeltafs"), str(self.table), str(self.point), "-f"]
+        argv = [*self.wrapper, self.program or program("tinydeltafs"), str(self.table), str(self.point), "-f"]
         if self.options:
             argv += ["-o", ",".join(self.options)]
         # Waited for before it is started, so that no change of the mount table is missed.
@@ -234,7 +236,8 @@ class Mount:
             _mounts.append(self)
             try:
                 self._wait_until_mounted(mounts, before)
-                os.stat(self.point)
+                # Waits for the daemon's first answer; others, root too, may not look into a user's.
+                run(["stat", self.point], user=self.user, timeout=DAEMON_TIMEOUT)
             except BaseException:
                 self.kill()
                 raise
