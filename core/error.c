@@ -52,7 +52,8 @@ char *tdl__printable(char *out, size_t cap, const char *text, size_t n)
 	return out;
 }
 
-static void fill(tdl_error *error, int code, int os_error, const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static void fill(tdl_error *error, int code, int os_error,
+						       const char *format, va_list args)
 {
 	char text[2 * TDL_MESSAGE_MAX];
 	int n = vsnprintf(text, sizeof text, format, args);
