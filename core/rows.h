@@ -18,15 +18,16 @@ typedef struct tdl__rows tdl__rows;
 #define TDL__DIGITS_MAX 4300
 
 /*
- * Called with stored bytes, in order, whole rows only. `verbatim` says that all bytes put out so
- * far, these included, are exactly the first bytes of the input; once false it stays false. `bytes`
- * is borrowed for the call. A negative tdl_code (with *error filled) stops the scan.
+ * Called with stored bytes, in order; a call may end in the middle of a row. `verbatim` says that
+ * all bytes put out so far, these included, are exactly the first bytes of the input; once false it
+ * stays false. `bytes` is borrowed for the call. A negative tdl_code (with *error filled) stops the
+ * scan.
  */
 typedef int tdl__rows_sink(void *context, const char *bytes, size_t n, bool verbatim,
 			   tdl_error *error);
 
-/* `name` is what messages call the input; schema and name must outlive the scanner. NULL: no
- * memory. */
+/* `name` is what messages call the input; schema and name must outlive the scanner. The schema has
+ * at least one column. NULL: no memory. */
 tdl__rows *tdl__rows_new(const tdl_schema *schema, const char *name, tdl__rows_sink *sink,
 			 void *context);
 void tdl__rows_free(tdl__rows *rows);
@@ -38,11 +39,11 @@ void tdl__rows_free(tdl__rows *rows);
  */
 int tdl__rows_feed(tdl__rows *rows, const char *bytes, size_t n, tdl_error *error);
 
-/* The end of the input: takes a last row without newline. Errors: as tdl__rows_feed(), and EMPTY
- * where there was no row. */
+/* The end of the input: takes a last row without newline and calls the sink with what is left.
+ * Errors: as tdl__rows_feed(), and EMPTY where there was no row. */
 int tdl__rows_finish(tdl__rows *rows, tdl_error *error);
 
-/* Rows put out so far. */
+/* Rows taken so far. */
 uint64_t tdl__rows_count(const tdl__rows *rows);
 /* Whether the output so far is the input so far, byte for byte (after finish: all of it). */
 bool tdl__rows_verbatim(const tdl__rows *rows);
