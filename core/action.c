@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One line of a commit file: what it says, and how it is written. Our own scanner guards (strict
+ * JSON, numbers by their digits), cJSON reads strings and metadata. Knows no files and no versions.
+ */
+#include "action.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "error.h"
+#include "schema.h"
+
+/* Deep enough for any commit, far from cJSON's recursion becoming a danger to small stacks. */
+#define DEPTH_MAX 128
+
+static void delete_json(cJSON **json)
+{
+	cJSON_Delete(*json);
+}
+
+void tdl__commit_clear(tdl__commit *commit)
+{
+	tdl_schema_free(commit->schema);
+	commit->schema = NULL;
+	commit->has_info = false;
+	commit->checked = false;
+	commit->count = 0;
+	commit->strings.n = 0;
+	commit->strings.failed = false;
+}
+
+void tdl__commit_free(tdl__commit *commit)
+{
+	tdl_schema_free(commit->schema);
+	free(commit->actions);
+	tdl__text_free(&commit->strings);
+	*commit = (tdl__commit){ 0 };
+}
+
+static int bad(tdl_error *error, const char *what)
+{
+	return tdl__fail(error, TDL_ERR_CORRUPT, "%s", what);
+}
+
+/* Text that tdl__json_valid() accepted, through cJSON. NULL with *code set where it cannot hold
+ * it: a lone surrogate, or no memory. */
+static cJSON *parse(tdl__span text, int *code, tdl_error *error)
+{
+	_cleanup_free_ char *copy = malloc(text.n + 1);
+	const char *end;
+	cJSON *json;
+
+	if (copy == NULL) {
+		*code = tdl__fail_nomem(error);
+		return NULL;
+	}
+	memcpy(copy, text.p, text.n);
+	copy[text.n] = '\0';
+	errno = 0;
+	json = cJSON_ParseWithOpts(copy, &end, true);
+	if (json == NULL && errno == ENOMEM)
+		*code = tdl__fail_nomem(error);
+	else if (json == NULL)
+		*code = bad(error, "a text that is no Unicode");
+	return json;
+}
+
+/* cJSON ends texts at a NUL, so one that is escaped has to be found before. */
+static bool escapes_nul(tdl__span text)
+{
+	for (size_t i = 0; i + 1 < text.n; i++) {
+		if (text.p[i] != '\\')
+			continue;
+		i++;
+		if (text.p[i] == 'u' && i + 4 < text.n && memcmp(text.p + i + 1, "0000", 4) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Keeps a JSON string's text in the commit's strings. */
+static int keep_string(tdl__commit *commit, tdl__span value, size_t *at, size_t *length,
+		       const char *what, tdl_error *error)
+{
+	size_t start = commit->strings.n;
+
+	if (tdl__json_kind(value) != '"' || escapes_nul(value))
+		return bad(error, what);
+	while (value.p[0] != '"') {
+		value.p++;
+		value.n--;
+	}
+	while (value.p[value.n - 1] != '"')
+		value.n--;
+	if (memchr(value.p, '\\', value.n) == NULL) {
+		tdl__text_add(&commit->strings, value.p + 1, value.n - 2);
+	} else {
+		__attribute__((cleanup(delete_json))) cJSON *json = NULL;
+		int r = 0;
+
+		json = parse(value, &r, error);
+		if (json == NULL)
+			return r;
+		tdl__text_add(&commit->strings, json->valuestring, strlen(json->valuestring));
+	}
+	*length = commit->strings.n - start;
+	*at = start;
+	tdl__text_add(&commit->strings, "", 1);
+	return commit->strings.failed ? tdl__fail_nomem(error) : 0;
+}
+
+static bool whole_number(tdl__span object, const char *name, uint64_t *out)
+{
+	tdl__span value;
+	int64_t number;
+
+	if (!tdl__json_member(object, name, &value) || !tdl__json_int64(value, &number) ||
+	    number < 0)
+		return false;
+	*out = (uint64_t)number;
+	return true;
+}
+
+static int read_info(tdl__commit *commit, tdl__span info, bool first, tdl_error *error)
+{
+	tdl__span value;
+	uint64_t lines, crc;
+	size_t length;
+	int r;
+
+	if (tdl__json_kind(info) != '{')
+		return bad(error, "commitInfo is no object");
+	if (!tdl__json_member(info, "timestamp", &value) ||
+	    !tdl__json_int64(value, &commit->timestamp))
+		return bad(error, "commitInfo without a whole number as its timestamp");
+	if (!tdl__json_member(info, "operation", &value))
+		return bad(error, "commitInfo without operation");
+	r = keep_string(commit, value, &commit->operation, &length,
+			"the operation in commitInfo is no text", error);
+	if (r < 0)
+		return r;
+	commit->read_version = -1;
+	if (tdl__json_member(info, "readVersion", &value) && tdl__json_kind(value) != 'n' &&
+	    (!tdl__json_int64(value, &commit->read_version) || commit->read_version < 0))
+		return bad(error, "the readVersion in commitInfo is no version");
+	commit->has_info = true;
+
+	/* What we write promises the lines behind it; so a commit that says it is ours and promises
+	 * nothing was tampered with. */
+	commit->checked = first && whole_number(info, "actions", &lines) &&
+			  whole_number(info, "crc32c", &crc) && crc <= UINT32_MAX;
+	if (commit->checked) {
+		commit->promised_lines = lines;
+		commit->promised_crc = (uint32_t)crc;
+	} else if (tdl__json_member(info, "engineInfo", &value) && value.n > 13 &&
+		   memcmp(value.p, "\"tinydeltafs/", 13) == 0) {
+		return bad(error, "commitInfo has lost its actions or crc32c");
+	}
+	return 0;
+}
+
+static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error *error)
+{
+	tdl__action action = { .is_add = is_add };
+	tdl__span value;
+	uint64_t crc;
+	int r;
+
+	if (tdl__json_kind(file) != '{')
+		return bad(error, is_add ? "add is no object" : "remove is no object");
+	if (!tdl__json_member(file, "path", &value))
+		return bad(error, is_add ? "add without path" : "remove without path");
+	r = keep_string(commit, value, &action.path, &action.path_length,
+			"the path of a data file is no text", error);
+	if (r < 0)
+		return r;
+	if (is_add) {
+		const char *path = tdl__commit_string(commit, action.path);
+
+		if (!tdl__path_safe(path))
+			return tdl__fail(error, TDL_ERR_CORRUPT,
+					 "unsafe path of a data file, \"%.200s\"", path);
+		if (!whole_number(file, "size", &action.size))
+			return bad(error, "add without a whole number as its size");
+		if (!whole_number(file, "numRecords", &action.num_records))
+			return bad(error, "add without a whole number as its numRecords");
+		if (whole_number(file, "crc32c", &crc) && crc <= UINT32_MAX) {
+			action.has_crc = true;
+			action.crc = (uint32_t)crc;
+		}
+	}
+	if (!tdl__reserve(&commit->actions, &commit->cap, commit->count + 1, sizeof action))
+		return tdl__fail_nomem(error);
+	commit->actions[commit->count++] = action;
+	return 0;
+}
+
+/* The last member of that name, as Python reads repeated ones. */
+static const cJSON *member(const cJSON *object, const char *name)
+{
+	const cJSON *found = NULL, *at;
+
+	cJSON_ArrayForEach(at, object)
+	{
+		if (at->string != NULL && strcmp(at->string, name) == 0)
+			found = at;
+	}
+	return found;
+}
+
+static int read_schema(const cJSON *columns, tdl_schema **schema, tdl_error *error)
+{
+	const cJSON *column;
+
+	if (!cJSON_IsArray(columns) || columns->child == NULL)
+		return bad(error, "metaData without a schema");
+	cJSON_ArrayForEach(column, columns)
+	{
+		const cJSON *name = member(column, "name"), *type = member(column, "type");
+		enum tdl_type kind;
+		tdl_error why;
+		int r;
+
+		if (!cJSON_IsString(name) || !cJSON_IsString(type) ||
+		    !tdl__type_parse(type->valuestring, strlen(type->valuestring), &kind))
+			return bad(error, "metaData with a column that has no name or type");
+		r = tdl__schema_add(schema, name->valuestring, strlen(name->valuestring), kind,
+				    &why);
+		if (r == TDL_ERR_NOMEM)
+			return tdl__fail_nomem(error);
+		if (r < 0)
+			return tdl__fail(error, TDL_ERR_CORRUPT, "metaData: %s", why.message);
+	}
+	return 0;
+}
+
+static void free_schema(tdl_schema **schema)
+{
+	tdl_schema_free(*schema);
+}
+
+static int read_metadata(tdl__commit *commit, tdl__span metadata, tdl_error *error)
+{
+	__attribute__((cleanup(delete_json))) cJSON *json = NULL;
+	__attribute__((cleanup(free_schema))) tdl_schema *schema = NULL;
+	tdl__span id;
+	size_t length;
+	int r = 0;
+
+	if (tdl__json_kind(metadata) != '{' || escapes_nul(metadata))
+		return bad(error, "metaData is no object, or has a NUL in it");
+	if (!tdl__json_member(metadata, "id", &id))
+		return bad(error, "metaData without id");
+	r = keep_string(commit, id, &commit->table_id, &length, "the id in metaData is no text",
+			error);
+	if (r < 0)
+		return r;
+	json = parse(metadata, &r, error);
+	if (json == NULL)
+		return r;
+	r = read_schema(member(json, "schema"), &schema, error);
+	if (r < 0)
+		return r;
+	tdl_schema_free(commit->schema);
+	commit->schema = tdl__steal(schema);
+	return 0;
+}
+
+static size_t skip_blanks(tdl__span text, size_t at)
+{
+	while (at < text.n && memchr(" \t\r\n", text.p[at], 4) != NULL)
+		at++;
+	return at;
+}
+
+/* Of a valid text. */
+static bool empty_list(tdl__span text)
+{
+	size_t at = skip_blanks(text, 0);
+
+	return text.p[at] == '[' && text.p[skip_blanks(text, at + 1)] == ']';
+}
+
+int tdl__commit_line(tdl__commit *commit, tdl__span line, bool first, tdl_error *error)
+{
+	tdl__span value;
+	size_t at;
+	int r = 0;
+
+	if (skip_blanks(line, 0) == line.n)
+		return 0;
+	if (!tdl__json_valid(line, DEPTH_MAX, &at))
+		return tdl__fail_at(error, TDL_ERR_CORRUPT, -1, 0, at + 1, "not valid JSON");
+	/* The reference takes an empty list for no action. */
+	if (empty_list(line))
+		return 0;
+	if (tdl__json_kind(line) != '{')
+		return bad(error, "an action that is no object");
+	if (tdl__json_member(line, "commitInfo", &value))
+		r = read_info(commit, value, first, error);
+	if (r == 0 && tdl__json_member(line, "metaData", &value))
+		r = read_metadata(commit, value, error);
+	if (r == 0 && tdl__json_member(line, "add", &value))
+		r = read_file(commit, value, true, error);
+	if (r == 0 && tdl__json_member(line, "remove", &value))
+		r = read_file(commit, value, false, error);
+	return r;
+}
+
+bool tdl__path_safe(const char *path)
+{
+	if (strlen(path) > TDL__PATH_MAX)
+		return false;
+	for (const char *at = path;;) {
+		const char *slash = strchrnul(at, '/');
+		size_t n = (size_t)(slash - at);
+
+		if (n == 0 || (n == 1 && at[0] == '.') || (n == 2 && memcmp(at, "..", 2) == 0))
+			return false;
+		/* What is dropped there belongs to other people, and the log is no data. */
+		if (at == path && ((n == 10 && memcmp(at, "_delta_log", n) == 0) ||
+				   (n == 9 && memcmp(at, "_incoming", n) == 0)))
+			return false;
+		if (*slash == '\0')
+			return true;
+		at = slash + 1;
+	}
+}
+
+void tdl__action_add(tdl__text *text, const char *path, uint64_t size, uint64_t num_records,
+		     const uint32_t *crc)
+{
+	tdl__text_add(text, "{\"add\":{\"path\":", 15);
+	tdl__text_quote(text, path, strlen(path));
+	tdl__text_format(text, ",\"size\":%" PRIu64 ",\"numRecords\":%" PRIu64, size, num_records);
+	if (crc != NULL)
+		tdl__text_format(text, ",\"crc32c\":%" PRIu32, *crc);
+	tdl__text_add(text, "}}\n", 3);
+}
+
+void tdl__action_remove(tdl__text *text, const char *path)
+{
+	tdl__text_add(text, "{\"remove\":{\"path\":", 18);
+	tdl__text_quote(text, path, strlen(path));
+	tdl__text_add(text, "}}\n", 3);
+}
+
+void tdl__action_metadata(tdl__text *text, const char *table_id, const tdl_schema *schema)
+{
+	_cleanup_free_ char *columns = NULL;
+	size_t length = 0;
+
+	columns = tdl__schema_json(schema, &length);
+	if (columns == NULL) {
+		text->failed = true;
+		return;
+	}
+	tdl__text_add(text, "{\"metaData\":{\"id\":", 18);
+	tdl__text_quote(text, table_id, strlen(table_id));
+	tdl__text_add(text, ",\"schema\":", 10);
+	tdl__text_add(text, columns, length);
+	tdl__text_add(text, "}}\n", 3);
+}

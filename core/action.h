@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_ACTION_H
+#define TDL_ACTION_H
+
+#include "json.h"
+#include "tinydelta.h"
+#include "util.h"
+
+/* What a commit adds or removes. */
+typedef struct tdl__action {
+	bool is_add;
+	bool has_crc;
+	uint32_t crc; /* CRC-32C of the data file's bytes */
+	size_t path;  /* where in the commit's strings; NUL-terminated */
+	size_t path_length;
+	uint64_t size;
+	uint64_t num_records;
+} tdl__action;
+
+/* One commit, as read from the log. Zeroed to start with; tdl__commit_clear() keeps its memory
+ * for the next one, tdl__commit_free() does not. */
+typedef struct tdl__commit {
+	bool has_info;
+	int64_t timestamp;
+	int64_t read_version; /* -1: null */
+	size_t operation;     /* where in strings */
+	bool checked;	      /* its commitInfo, on the first line, promises what follows: */
+	uint64_t promised_lines;
+	uint32_t promised_crc;
+	tdl__action *actions;
+	size_t count, cap;
+	tdl_schema *schema; /* of its last metaData, or NULL */
+	size_t table_id;    /* where in strings, if schema */
+	tdl__text strings;
+} tdl__commit;
+
+void tdl__commit_clear(tdl__commit *commit);
+void tdl__commit_free(tdl__commit *commit);
+
+static inline const char *tdl__commit_string(const tdl__commit *commit, size_t at)
+{
+	return commit->strings.p + at;
+}
+
+/*
+ * Adds what one line of a commit file says; `first` is true for the file's first line. Unknown
+ * actions and fields, and blank lines, add nothing. Errors: CORRUPT (with the column), NOMEM.
+ */
+int tdl__commit_line(tdl__commit *commit, tdl__span line, bool first, tdl_error *error);
+
+/* Whether a data file may have this path: relative, of components that are neither empty nor "."
+ * nor "..", and not in the folders that are the table's own. */
+bool tdl__path_safe(const char *path);
+
+/* Add the line for an action to a commit that is being written. */
+void tdl__action_add(tdl__text *text, const char *path, uint64_t size, uint64_t num_records,
+		     const uint32_t *crc);
+void tdl__action_metadata(tdl__text *text, const char *table_id, const tdl_schema *schema);
+void tdl__action_remove(tdl__text *text, const char *path);
+
+#define TDL__PATH_MAX 4095
+
+#endif

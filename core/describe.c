@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A version as one JSON object, for people and jq: what history/vN.json shows.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "error.h"
+#include "schema.h"
+#include "table.h"
+
+/* The members of a commitInfo that the object has under its own rule, or that only guard it. */
+static bool is_ours(tdl__span key)
+{
+	static const char *const names[] = { "version", "operation",  "timestamp", "readVersion",
+					     "files",	"numRecords", "size",	   "schema",
+					     "actions", "crc32c" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		size_t n = strlen(names[i]);
+
+		if (key.n == n + 2 && memcmp(key.p + 1, names[i], n) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Adds the members of a commitInfo that are not ours, byte for byte. */
+static void add_others(tdl__text *text, tdl__span info)
+{
+	tdl__span key, value;
+
+	while (tdl__json_next(&info, &key, &value)) {
+		if (is_ours(key))
+			continue;
+		tdl__text_add(text, ",", 1);
+		tdl__text_add(text, key.p, key.n);
+		tdl__text_add(text, ":", 1);
+		tdl__text_add(text, value.p, value.n);
+	}
+}
+
+int tdl_table_version_json(tdl_table *table, int64_t version, char **json, size_t *length,
+			   tdl_error *error)
+{
+	_cleanup_text_ tdl__text text = { 0 };
+	_cleanup_free_ char *commit_info = NULL, *schema = NULL;
+	size_t info_length, schema_length;
+	tdl__version at;
+	tdl_version_info info;
+	int r = tdl__history_get(&table->history, version, &at, &info, error);
+
+	if (r == 0)
+		r = tdl__log_read_info(&table->history.log, info.version, &commit_info,
+				       &info_length, error);
+	if (r < 0)
+		return r;
+	schema = tdl__schema_json(info.schema, &schema_length);
+	if (schema == NULL)
+		return tdl__fail_nomem(error);
+	tdl__text_format(&text, "{\"version\":%" PRId64 ",\"operation\":", info.version);
+	tdl__text_quote(&text, info.operation, strlen(info.operation));
+	tdl__text_format(&text, ",\"timestamp\":%" PRId64 ",\"readVersion\":", info.timestamp);
+	if (info.read_version >= 0)
+		tdl__text_format(&text, "%" PRId64, info.read_version);
+	else
+		tdl__text_add(&text, "null", 4);
+	tdl__text_format(&text,
+			 ",\"files\":%" PRIu64 ",\"numRecords\":%" PRIu64 ",\"size\":%" PRIu64
+			 ",\"schema\":",
+			 info.files, info.num_records, info.bytes);
+	tdl__text_add(&text, schema, schema_length);
+	add_others(&text, (tdl__span){ commit_info, info_length });
+	tdl__text_add(&text, "}\n", 2);
+	if (text.failed)
+		return tdl__fail_nomem(error);
+	*json = tdl__steal(text.p);
+	*length = text.n;
+	return 0;
+}

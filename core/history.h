@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_HISTORY_H
+#define TDL_HISTORY_H
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "filelist.h"
+#include "log.h"
+
+/*
+ * The replayed log: what every version is. Grows as commits are found, never changes what it has
+ * said. Many threads read it (the read lock), one at a time replays (the refresh mutex) and only
+ * takes the write lock to add a commit that it has read already.
+ */
+
+/* 32 bytes a version. */
+typedef struct tdl__version {
+	int64_t timestamp;
+	int64_t read_version;
+	uint32_t list;
+	uint32_t files;
+	uint32_t operation; /* index into operations */
+	uint32_t meta;	    /* index into metas */
+} tdl__version;
+
+/* A table's metadata from some version on. */
+typedef struct tdl__meta {
+	tdl_schema *schema; /* NULL: none yet */
+	char *table_id;
+} tdl__meta;
+
+typedef struct tdl__history tdl__history;
+
+struct tdl__history {
+	tdl__log log;
+	pthread_mutex_t refreshing;
+	pthread_rwlock_t lock; /* guards all below */
+	tdl__version *versions;
+	size_t count, cap; /* the head is count - 1 */
+	char **operations;
+	size_t operation_count, operation_cap;
+	tdl__meta **metas;
+	size_t meta_count, meta_cap;
+	tdl__filelist files;
+
+	/* Positions in the newest list by key: open addressing, position + 1, 0 free. */
+	uint32_t *slots;
+	size_t slot_count;
+
+	/* Where the log cannot be followed any further. */
+	bool damaged;
+	tdl_error damage;
+	struct stat damage_stat; /* of the commit file, to notice a repair; st_ino 0: no file */
+	int64_t *beyond;	 /* existing versions from there on, sorted */
+	size_t beyond_count;
+};
+
+int tdl__history_init(tdl__history *history, tdl__log log, tdl_error *error);
+void tdl__history_free(tdl__history *history);
+
+/* Reads commits that are new. Errors: CORRUPT where the log cannot be followed to its end (what
+ * came before is there), IO, NOMEM. */
+int tdl__history_refresh(tdl__history *history, tdl_error *error);
+
+/* Before a commit: a cheap look for versions behind a gap, and whether the head is still there.
+ * Errors: CORRUPT. */
+int tdl__history_find_gap(tdl__history *history, tdl_error *error);
+
+/* Copies what is known of a version. Errors: NOT_FOUND, CORRUPT (behind damage). */
+int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,
+		     tdl_version_info *info, tdl_error *error);
+
+/* Whether any commit ever added a file with this key. Takes the read lock; cost: all files. */
+bool tdl__history_ever_added(tdl__history *history, const tdl__file_key *key);
+
+#endif

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Publishing: how a complete data file becomes a version that is durable, whole, and of exactly
+ * one writer. Everything before link() of the commit can be undone and is; nothing after it is.
+ */
+#include "publish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "crc32c.h"
+#include "error.h"
+#include "schema.h"
+#include "sys.h"
+
+#define PART_NAME_MAX 44
+
+static void part_name(char out[PART_NAME_MAX], const char *hex)
+{
+	snprintf(out, PART_NAME_MAX, "part-%s.jsonl", hex);
+}
+
+/* ---- The text of a commit ------------------------------------------------------------------ */
+
+void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
+		      int64_t read_version, const tdl_commit_options *options, const char *lines,
+		      size_t length)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < length; i++)
+		count += lines[i] == '\n';
+	tdl__text_format(text, "{\"commitInfo\":{\"timestamp\":%" PRId64 ",\"operation\":\"%s\"",
+			 timestamp, operation);
+	if (read_version >= 0)
+		tdl__text_format(text, ",\"readVersion\":%" PRId64, read_version);
+	else
+		tdl__text_format(text, ",\"readVersion\":null");
+	if (options != NULL && options->user_name != NULL) {
+		tdl__text_add(text, ",\"userName\":", 12);
+		tdl__text_quote(text, options->user_name, strlen(options->user_name));
+	}
+	if (options != NULL && options->source != NULL) {
+		tdl__text_add(text, ",\"source\":", 10);
+		tdl__text_quote(text, options->source, strlen(options->source));
+	}
+	tdl__text_format(text,
+			 ",\"engineInfo\":\"tinydeltafs/" TINYDELTA_VERSION
+			 "\",\"actions\":%" PRIu64 ",\"crc32c\":%" PRIu32 "}}\n",
+			 count, tdl__crc32c(0, lines, length));
+	tdl__text_add(text, lines, length);
+}
+
+/* One line for each file of a version, removed or added. */
+static void each_file(tdl__history *history, const tdl__version *version, bool is_add,
+		      tdl__text *lines)
+{
+	const tdl__filelist *files = &history->files;
+	char path[TDL__PATH_MAX + 1];
+
+	pthread_rwlock_rdlock(&history->lock);
+	for (uint64_t i = 0; i < version->files; i++) {
+		uint64_t index = files->lists[version->list].first + i;
+		tdl__file_key key = tdl__filelist_key(files, index);
+		bool has_crc = (files->flags[index] & TDL__FILE_HAS_CRC) != 0;
+
+		tdl__file_key_path(&key, path);
+		if (is_add)
+			tdl__action_add(lines, path, tdl__filelist_size(files, index),
+					tdl__filelist_records(files, index),
+					has_crc ? &files->crcs[index] : NULL);
+		else
+			tdl__action_remove(lines, path);
+	}
+	pthread_rwlock_unlock(&history->lock);
+}
+
+/* What the next commit is built on. */
+struct base {
+	tdl__version version;
+	tdl_version_info info;
+};
+
+static int make_text(tdl_table *table, enum tdl__change change, const tdl__part *part,
+		     const struct base *base, int64_t target, const tdl_commit_options *options,
+		     tdl__text *text, tdl_error *error)
+{
+	static const char *const names[] = { "APPEND", "OVERWRITE", "RESTORE" };
+	_cleanup_text_ tdl__text lines = { 0 };
+	int64_t now = tdl__now_ms();
+
+	if (change != TDL__APPEND)
+		each_file(&table->history, &base->version, false, &lines);
+	if (change == TDL__RESTORE) {
+		tdl__version old;
+		tdl_version_info info;
+		int r = tdl__history_get(&table->history, target, &old, &info, error);
+
+		if (r < 0)
+			return r;
+		if (info.schema != base->info.schema)
+			tdl__action_metadata(&lines, info.table_id, info.schema);
+		each_file(&table->history, &old, true, &lines);
+	} else {
+		char name[PART_NAME_MAX];
+
+		part_name(name, part->hex);
+		tdl__action_add(&lines, name, part->size, part->num_records, &part->crc);
+	}
+	if (now <= base->info.timestamp)
+		now = base->info.timestamp < INT64_MAX ? base->info.timestamp + 1 : INT64_MAX;
+	tdl__commit_info(text, now, names[change], base->info.version, options,
+			 lines.p != NULL ? lines.p : "", lines.n);
+	return lines.failed || text->failed ? tdl__fail_nomem(error) : 0;
+}
+
+/* ---- The publish point --------------------------------------------------------------------- */
+
+static int cannot_write(const tdl__log *log, int why, const char *name, tdl_error *error)
+{
+	return tdl__fail_errno(error, why, "cannot write %s/" TDL__LOG_DIR "/%s", log->table, name);
+}
+
+/* Writes the commit under its temporary name, durably. On failure nothing is left. */
+static int write_temp(const tdl__log *log, int64_t version, const char *text, size_t length,
+		      mode_t mode, tdl_table *owner, char name[TDL__LOG_TEMP_MAX], struct stat *st,
+		      tdl_error *error)
+{
+	_cleanup_close_ int fd = -1;
+	int why, r = 0;
+
+	tdl__log_temp_name(name, version);
+	why = tdl__sys_open(log->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd);
+	if (why != 0)
+		return cannot_write(log, why, name, error);
+	if (owner != NULL)
+		r = tdl__table_adopt(owner, fd, mode, error);
+	if (r == 0 && ((why = tdl__sys_write(fd, text, length)) != 0 ||
+		       (why = tdl__sys_fsync(fd)) != 0 || (why = tdl__sys_fstat(fd, st)) != 0))
+		r = cannot_write(log, why, name, error);
+	if (r < 0)
+		tdl__sys_unlink(log->dir, name);
+	return r;
+}
+
+static int conflict(int64_t version, tdl_error *error)
+{
+	return tdl__fail_at(error, TDL_ERR_CONFLICT, version, 0, 0,
+			    "commit %" PRId64 " already exists; another writer committed first",
+			    version);
+}
+
+/* Whether the name is the file that *st is of: 1 yes, 0 no, -1 nobody can say. */
+static int is_same(const tdl__log *log, const char *name, const struct stat *st)
+{
+	struct stat there;
+	int why = tdl__sys_stat(log->dir, name, &there);
+
+	if (why != 0)
+		return why == ENOENT ? 0 : -1;
+	return there.st_dev == st->st_dev && there.st_ino == st->st_ino;
+}
+
+static bool lacks_links(int why)
+{
+	return why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EXDEV || why == EMLINK;
+}
+
+/* The commit is visible, or may be: nothing is undone. */
+static int published(int64_t version, int why, const char *what, tdl_error *error)
+{
+	tdl__fail_errno(error, why, "committed as version %" PRId64 ", %s: do not drop again",
+			version, what);
+	if (error != NULL) {
+		error->code = TDL_ERR_PUBLISHED;
+		error->version = version;
+	}
+	return TDL_ERR_PUBLISHED;
+}
+
+/*
+ * Gives the temporary commit its version's name, as one exclusive step. 0: published, perhaps
+ * under an error that only said it was not (over a network the answer to the first try can be
+ * lost). CONFLICT: another commit has the name.
+ */
+static int take_name(const tdl__log *log, const char *temp, int64_t version, const struct stat *st,
+		     tdl_error *error)
+{
+	char name[TDL__LOG_NAME_MAX];
+	int why, link_why, same;
+
+	tdl__log_name(name, version);
+	link_why = why = tdl__sys_link(log->dir, temp, log->dir, name);
+	if (lacks_links(why))
+		why = tdl__sys_rename(log->dir, temp, log->dir, name, false);
+	if (why == 0)
+		return 0;
+	same = is_same(log, name, st);
+	if (same > 0)
+		return 0;
+	if (same < 0)
+		return published(version, why, "durability unknown", error);
+	if (why == EEXIST)
+		return conflict(version, error);
+	if (lacks_links(link_why) && (why == EINVAL || why == ENOSYS || why == EOPNOTSUPP)) {
+		tdl__fail_errno(error, link_why,
+				"cannot commit to %s: its file system can neither link() nor "
+				"renameat2(RENAME_NOREPLACE), or forbids it here",
+				log->table);
+		if (error != NULL)
+			error->code = TDL_ERR_UNSUPPORTED;
+		return TDL_ERR_UNSUPPORTED;
+	}
+	return tdl__fail_errno(error, why, "cannot publish %s/" TDL__LOG_DIR "/%s", log->table,
+			       name);
+}
+
+static int sync_log(const tdl__log *log, int64_t version, tdl_error *error)
+{
+	int why = tdl__sys_fsync_dir(log->dir);
+
+	return why == 0 ? 0 : published(version, why, "durability unknown", error);
+}
+
+int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mode_t mode,
+		       tdl_error *error)
+{
+	char temp[TDL__LOG_TEMP_MAX];
+	struct stat st;
+	int r = write_temp(log, 0, text, length, mode, NULL, temp, &st, error);
+
+	if (r < 0)
+		return r;
+	r = take_name(log, temp, 0, &st, error);
+	if (r == 0)
+		r = sync_log(log, 0, error);
+	tdl__sys_unlink(log->dir, temp);
+	return r;
+}
+
+/* ---- The data file ------------------------------------------------------------------------- */
+
+/*
+ * Holds vacuum off: a part that no commit names yet is an orphan to it. A file system without
+ * locks leaves that to vacuum (--older-than).
+ */
+static int lock_table(tdl_table *table, int *fd, tdl_error *error)
+{
+	_cleanup_close_ int got = -1;
+	int why = tdl__sys_open(table->dir, ".", O_RDONLY | O_DIRECTORY, 0, &got);
+
+	if (why == 0)
+		why = tdl__sys_lock(got, LOCK_SH);
+	if (why != 0 && why != EOPNOTSUPP && why != ENOSYS && why != EINVAL && why != ENOLCK &&
+	    why != EBADF)
+		return tdl__fail_errno(error, why, "cannot lock %s", table->path);
+	*fd = tdl__steal_fd(&got);
+	return 0;
+}
+
+static void unlink_part(tdl_table *table, const tdl__part *part, const char *name, bool moved)
+{
+	if (moved)
+		tdl__sys_rename(table->dir, name, part->dir, part->name, false);
+	else
+		tdl__sys_unlink(table->dir, name);
+}
+
+/* On failure the name is not there, unless it is another's. */
+static int link_part(tdl_table *table, const tdl__part *part, const char *name, bool *moved,
+		     tdl_error *error)
+{
+	struct stat staged, there;
+	int why = tdl__sys_link(part->dir, part->name, table->dir, name);
+
+	*moved = false;
+	/* A crash or a failure between link and commit can have left it, and it is the same file.
+	 */
+	if (why == EEXIST && tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
+	    tdl__sys_stat(table->dir, name, &there) == 0 && staged.st_ino == there.st_ino &&
+	    staged.st_dev == there.st_dev)
+		why = 0;
+	if (lacks_links(why)) {
+		why = tdl__sys_rename(part->dir, part->name, table->dir, name, false);
+		*moved = why == 0;
+	}
+	if (why == 0) {
+		why = tdl__sys_fsync_dir(table->dir);
+		if (why != 0)
+			unlink_part(table, part, name, *moved);
+	}
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot publish data file %s/%s", table->path,
+				       name);
+	return 0;
+}
+
+/* A vacuum that knows no locks may have taken the part for an orphan just before the commit named
+ * it. The staged name still holds the bytes. */
+static int check_part(tdl_table *table, const tdl__part *part, const char *name, bool moved,
+		      int64_t version, tdl_error *error)
+{
+	struct stat there;
+	int why = tdl__sys_stat(table->dir, name, &there);
+
+	if (why == ENOENT && !moved) {
+		why = tdl__sys_link(part->dir, part->name, table->dir, name);
+		if (why == 0)
+			why = tdl__sys_fsync_dir(table->dir);
+	}
+	return why == 0 ? 0 : published(version, why, "its data file is gone", error);
+}
+
+/* ---- Commits ------------------------------------------------------------------------------- */
+
+/* Looks at the head, and whether a commit on it is allowed. */
+static int look_at_head(tdl_table *table, const tdl__part *part, const tdl_commit_options *options,
+			struct base *base, tdl_error *error)
+{
+	int64_t wanted = options != NULL ? options->read_version : TDL_LATEST;
+	int r = tdl__history_refresh(&table->history, error);
+
+	if (r == 0)
+		r = tdl__history_find_gap(&table->history, error);
+	if (r == 0)
+		r = tdl__history_get(&table->history, TDL_LATEST, &base->version, &base->info,
+				     error);
+	if (r < 0)
+		return r;
+	if (wanted > base->info.version)
+		return tdl__fail_at(error, TDL_ERR_NOT_FOUND, wanted, 0, 0,
+				    "no such version: %" PRId64 " (%s has 0 to %" PRId64 ")",
+				    wanted, table->path, base->info.version);
+	if (wanted != TDL_LATEST && wanted != base->info.version)
+		return conflict(wanted + 1, error);
+	if (part != NULL && !tdl__schema_equal(part->schema, base->info.schema))
+		return tdl__fail_at(error, TDL_ERR_CONFLICT, base->info.version, 0, 0,
+				    "version %" PRId64
+				    " changed the columns; another writer committed first",
+				    base->info.version);
+	return 0;
+}
+
+/* Under the publishing lock: tries version after version until one is ours. */
+static int commit(tdl_table *table, enum tdl__change change, const tdl__part *part, int64_t target,
+		  const tdl_commit_options *options, const struct stat *dir, int64_t *version,
+		  tdl_error *error)
+{
+	const tdl__log *log = &table->history.log;
+
+	for (;;) {
+		_cleanup_text_ tdl__text text = { 0 };
+		char temp[TDL__LOG_TEMP_MAX];
+		struct base base;
+		struct stat st;
+		int r = look_at_head(table, part, options, &base, error);
+
+		if (r < 0)
+			return r;
+		*version = base.info.version + 1;
+		r = make_text(table, change, part, &base, target, options, &text, error);
+		if (r == 0)
+			r = write_temp(log, *version, text.p, text.n, tdl__table_file_mode(dir),
+				       table, temp, &st, error);
+		if (r < 0)
+			return r;
+		r = take_name(log, temp, *version, &st, error);
+		tdl__sys_unlink(log->dir, temp);
+		/* An append conflicts with nothing: whatever came in between, it goes behind it. */
+		if (r != TDL_ERR_CONFLICT || change != TDL__APPEND)
+			return r;
+	}
+}
+
+int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *part, int64_t target,
+		 const tdl_commit_options *options, int64_t *version, tdl_error *error)
+{
+	_cleanup_close_ int lock = -1;
+	char name[PART_NAME_MAX] = "";
+	struct stat dir;
+	bool moved = false;
+	int64_t made = -1;
+	int why, r;
+
+	if ((why = tdl__sys_fstat(table->dir, &dir)) != 0)
+		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
+	if (part != NULL) {
+		r = lock_table(table, &lock, error);
+		if (r < 0)
+			return r;
+		part_name(name, part->hex);
+		r = link_part(table, part, name, &moved, error);
+		if (r < 0)
+			return r;
+	}
+	pthread_mutex_lock(&table->publishing);
+	r = commit(table, change, part, target, options, &dir, &made, error);
+	pthread_mutex_unlock(&table->publishing);
+	if (r < 0 && r != TDL_ERR_PUBLISHED) {
+		if (part != NULL)
+			unlink_part(table, part, name, moved);
+		return r;
+	}
+
+	/* Published. From here on nothing may be taken back. */
+	if (r == 0)
+		r = sync_log(&table->history.log, made, error);
+	if (part != NULL) {
+		int lost = check_part(table, part, name, moved, made, r == 0 ? error : NULL);
+
+		r = r < 0 ? r : lost;
+	}
+	tdl__history_refresh(&table->history, NULL);
+	*version = made;
+	return r;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_PUBLISH_H
+#define TDL_PUBLISH_H
+
+#include "table.h"
+
+/* A data file that is complete and durable under its staged name, to be published. */
+typedef struct tdl__part {
+	int dir;		/* of the staged name */
+	const char *name;	/* the staged name */
+	char hex[TDL__HEX_MAX]; /* of its name as a data file */
+	uint64_t size;
+	uint64_t num_records;
+	uint32_t crc;
+	const tdl_schema *schema; /* that its rows were checked against */
+} tdl__part;
+
+enum tdl__change {
+	TDL__APPEND,
+	TDL__OVERWRITE,
+	TDL__RESTORE
+};
+
+/*
+ * Commits: the part is appended, or takes the place of all rows (TDL__OVERWRITE), or `target` is
+ * restored (no part). Errors: as tdl_table_write(). When it returns 0 or PUBLISHED the part is
+ * the table's; its staged name is still there. On other errors the table is as it was.
+ */
+int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *part, int64_t target,
+		 const tdl_commit_options *options, int64_t *version, tdl_error *error);
+
+/*
+ * Writes a commit file's text for `version` and publishes it in the log directory, for a table
+ * that is being created. Errors: CONFLICT (the version is there), PUBLISHED, IO, UNSUPPORTED.
+ */
+int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mode_t mode,
+		       tdl_error *error);
+
+/* The line of commitInfo for the lines that follow it. */
+void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
+		      int64_t read_version, const tdl_commit_options *options, const char *lines,
+		      size_t length);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One version of a table: its size, its files, its bytes. Opens data files through the table's
+ * cache; never replays and never writes.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "error.h"
+#include "table.h"
+
+struct tdl_snapshot {
+	atomic_uint refs;
+	tdl_table *table;
+	tdl__version version;
+	tdl_version_info info;
+};
+
+/* A data file of a snapshot, by its position. */
+struct piece {
+	uint64_t nth;
+	tdl__file_key key; /* an odd one is borrowed from the history, which never forgets */
+	uint64_t size;
+	uint64_t offset; /* in data.jsonl */
+	bool lacks;	 /* its last newline */
+};
+
+int tdl_snapshot_open(tdl_table *table, int64_t version, tdl_snapshot **out, tdl_error *error)
+{
+	_cleanup_free_ tdl_snapshot *snapshot = NULL;
+	int r = 0;
+
+	if (version < TDL_LATEST)
+		return tdl__fail(error, TDL_ERR_NOT_FOUND, "no such version: %" PRId64, version);
+	/* What is known needs no look: versions do not change. */
+	if (version == TDL_LATEST || version > tdl_table_head(table))
+		r = tdl__history_refresh(&table->history, error);
+	if (r < 0 && !(r == TDL_ERR_CORRUPT && version != TDL_LATEST))
+		return r;
+	snapshot = calloc(1, sizeof *snapshot);
+	if (snapshot == NULL)
+		return tdl__fail_nomem(error);
+	r = tdl__history_get(&table->history, version, &snapshot->version, &snapshot->info, error);
+	if (r < 0)
+		return r;
+	atomic_init(&snapshot->refs, 1);
+	snapshot->table = table;
+	tdl__table_ref(table);
+	*out = tdl__steal(snapshot);
+	return 0;
+}
+
+tdl_snapshot *tdl_snapshot_ref(tdl_snapshot *snapshot)
+{
+	atomic_fetch_add_explicit(&snapshot->refs, 1, memory_order_relaxed);
+	return snapshot;
+}
+
+void tdl_snapshot_unref(tdl_snapshot *snapshot)
+{
+	if (snapshot == NULL ||
+	    atomic_fetch_sub_explicit(&snapshot->refs, 1, memory_order_acq_rel) > 1)
+		return;
+	tdl_table_free(snapshot->table);
+	free(snapshot);
+}
+
+const tdl_version_info *tdl_snapshot_info(const tdl_snapshot *snapshot)
+{
+	return &snapshot->info;
+}
+
+/* Names table and version before what is wrong with a data file. */
+static int in_version(const tdl_snapshot *snapshot, int r, const tdl_error *why, tdl_error *error)
+{
+	if (error == NULL || r == TDL_ERR_NOMEM)
+		return r == TDL_ERR_NOMEM ? tdl__fail_nomem(error) : r;
+	tdl__fail_at(error, r, snapshot->info.version, 0, 0, "version %" PRId64 ": %s",
+		     snapshot->info.version, why->message);
+	error->os_error = why->os_error;
+	return r;
+}
+
+static void describe(const tdl__filelist *files, const tdl__version *version, uint64_t nth,
+		     struct piece *piece)
+{
+	uint64_t index = files->lists[version->list].first + nth;
+
+	piece->nth = nth;
+	piece->key = tdl__filelist_key(files, index);
+	piece->size = tdl__filelist_size(files, index);
+	piece->offset = tdl__filelist_offset(files, version->list, nth);
+	piece->lacks = (files->flags[index] & TDL__FILE_LACKS) != 0;
+}
+
+/* Looks at the last byte of a file. */
+static int look(tdl_snapshot *snapshot, const struct piece *piece, bool *lacks, tdl_error *error)
+{
+	tdl__filecache *cache = &snapshot->table->files;
+	tdl__open_file *file;
+	char last;
+	int r = tdl__filecache_get(cache, &piece->key, piece->size, &file, error);
+
+	if (r < 0)
+		return r;
+	r = tdl__open_file_read(cache, file, &last, 1, piece->size - 1, error);
+	tdl__filecache_put(cache, file);
+	*lacks = last != '\n';
+	return r;
+}
+
+/* Settles, for the first `count` files, whether they lack their last newline. */
+static int settle(tdl_snapshot *snapshot, uint64_t count, tdl_error *error)
+{
+	tdl__history *history = &snapshot->table->history;
+	const tdl__version *version = &snapshot->version;
+	tdl__filelist *files = &history->files;
+
+	for (;;) {
+		struct piece piece = { 0 };
+		bool done, lacks = false;
+		tdl_error why;
+		int r;
+
+		pthread_rwlock_rdlock(&history->lock);
+		done = files->lists[version->list].known >= count;
+		if (!done)
+			describe(files, version, files->lists[version->list].known, &piece);
+		pthread_rwlock_unlock(&history->lock);
+		if (done)
+			return 0;
+		r = look(snapshot, &piece, &lacks, &why);
+		if (r < 0)
+			return in_version(snapshot, r, &why, error);
+		pthread_rwlock_wrlock(&history->lock);
+		if (!tdl__filelist_learn(files, files->lists[version->list].first + piece.nth,
+					 lacks))
+			r = TDL_ERR_NOMEM;
+		tdl__filelist_settle(files, version->list, count);
+		pthread_rwlock_unlock(&history->lock);
+		if (r < 0)
+			return tdl__fail_nomem(error);
+	}
+}
+
+int tdl_snapshot_size(tdl_snapshot *snapshot, uint64_t *size, tdl_error *error)
+{
+	tdl__history *history = &snapshot->table->history;
+	const tdl__version *version = &snapshot->version;
+	int r = settle(snapshot, version->files, error);
+
+	if (r < 0)
+		return r;
+	pthread_rwlock_rdlock(&history->lock);
+	*size = tdl__filelist_offset(&history->files, version->list, version->files);
+	pthread_rwlock_unlock(&history->lock);
+	return 0;
+}
+
+/* Reads from one file, its missing newline included. */
+static int read_piece(tdl_snapshot *snapshot, const struct piece *piece, char *out, size_t n,
+		      uint64_t offset, size_t *got, tdl_error *error)
+{
+	tdl__filecache *cache = &snapshot->table->files;
+	uint64_t at = offset - piece->offset;
+	uint64_t left = at < piece->size ? piece->size - at : 0;
+	size_t take = left < n ? (size_t)left : n;
+	tdl__open_file *file;
+	int r;
+
+	if (take > 0) {
+		r = tdl__filecache_get(cache, &piece->key, piece->size, &file, error);
+		if (r < 0)
+			return r;
+		r = tdl__open_file_read(cache, file, out, take, at, error);
+		tdl__filecache_put(cache, file);
+		if (r < 0)
+			return r;
+		/* A checksum in the log promises it; if it is not so, rows would run together. */
+		if (at + take == piece->size && (out[take - 1] != '\n') != piece->lacks) {
+			char path[TDL__PATH_MAX + 1];
+
+			tdl__file_key_path(&piece->key, path);
+			return tdl__fail(error, TDL_ERR_CORRUPT,
+					 "data file %s/%s does not end as it should",
+					 snapshot->table->path, path);
+		}
+	}
+	if (take < n && piece->lacks)
+		out[take++] = '\n';
+	*got = take;
+	return 0;
+}
+
+int tdl_snapshot_read(tdl_snapshot *snapshot, void *buffer, size_t count, uint64_t offset,
+		      size_t *got, tdl_error *error)
+{
+	tdl__history *history = &snapshot->table->history;
+	const tdl__version *version = &snapshot->version;
+	size_t done = 0;
+	uint64_t size;
+	int r = tdl_snapshot_size(snapshot, &size, error);
+
+	if (r < 0)
+		return r;
+	if (offset >= size)
+		count = 0;
+	else if (count > size - offset)
+		count = (size_t)(size - offset);
+	while (done < count) {
+		struct piece piece;
+		tdl_error why;
+		size_t part = 0;
+		uint64_t nth;
+
+		pthread_rwlock_rdlock(&history->lock);
+		nth = tdl__filelist_locate(&history->files, version->list, version->files,
+					   offset + done);
+		describe(&history->files, version, nth, &piece);
+		pthread_rwlock_unlock(&history->lock);
+		r = read_piece(snapshot, &piece, (char *)buffer + done, count - done, offset + done,
+			       &part, &why);
+		if (r < 0)
+			return in_version(snapshot, r, &why, error);
+		done += part;
+	}
+	*got = done;
+	return 0;
+}
+
+static int find_piece(tdl_snapshot *snapshot, uint64_t index, struct piece *piece, tdl_error *error)
+{
+	tdl__history *history = &snapshot->table->history;
+	int r;
+
+	if (index >= snapshot->version.files)
+		return tdl__fail(error, TDL_ERR_MISUSE,
+				 "version %" PRId64 " has no data file %" PRIu64,
+				 snapshot->info.version, index);
+	r = settle(snapshot, index + 1, error);
+	if (r < 0)
+		return r;
+	pthread_rwlock_rdlock(&history->lock);
+	describe(&history->files, &snapshot->version, index, piece);
+	pthread_rwlock_unlock(&history->lock);
+	return 0;
+}
+
+int tdl_snapshot_file(tdl_snapshot *snapshot, uint64_t index, tdl_file *file, tdl_error *error)
+{
+	tdl__history *history = &snapshot->table->history;
+	struct piece piece;
+	int r = find_piece(snapshot, index, &piece, error);
+
+	if (r < 0)
+		return r;
+	tdl__file_key_path(&piece.key, file->path);
+	file->size = piece.size;
+	file->offset = piece.offset;
+	file->lacks_newline = piece.lacks;
+	pthread_rwlock_rdlock(&history->lock);
+	file->num_records = tdl__filelist_records(
+		&history->files, history->files.lists[snapshot->version.list].first + index);
+	pthread_rwlock_unlock(&history->lock);
+	return 0;
+}
+
+int tdl_snapshot_open_file(tdl_snapshot *snapshot, uint64_t index, int *fd, tdl_error *error)
+{
+	struct piece piece;
+	tdl_error why;
+	int r = find_piece(snapshot, index, &piece, error);
+
+	if (r < 0)
+		return r;
+	r = tdl__filecache_open(&snapshot->table->files, &piece.key, piece.size, fd, &why);
+	return r < 0 ? in_version(snapshot, r, &why, error) : 0;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Folders and files under _incoming/: making, naming, locking, and taking over what the dead left.
+ * What is in the files does not concern it.
+ */
+#include "staging.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/utsname.h>
+#include <uuid/uuid.h>
+
+#include "error.h"
+#include "sys.h"
+
+#define ID_MAX 100
+
+/* ---- Names --------------------------------------------------------------------------------- */
+
+/* The hex digits of an id in a file of the system, dashes dropped. */
+static bool read_id(const char *path, char out[TDL__HEX_MAX])
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char text[64];
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof text) : -1;
+	uint8_t id[16];
+	size_t at = 0;
+
+	for (ssize_t i = 0; i < n && at < TDL__HEX_MAX - 1; i++) {
+		if (text[i] != '-')
+			out[at++] = text[i];
+	}
+	out[at] = '\0';
+	return at == TDL__HEX_MAX - 1 && tdl__unhex(id, out);
+}
+
+/* Machines without an id of their own are told apart by their name. */
+static void machine_id(char out[TDL__HEX_MAX])
+{
+	struct utsname uts;
+	uuid_t space = { 0 }, id;
+
+	if (read_id("/etc/machine-id", out))
+		return;
+	if (uname(&uts) < 0)
+		strcpy(uts.nodename, "localhost");
+	uuid_generate_sha1(id, space, uts.nodename, strlen(uts.nodename));
+	tdl__hex(out, id);
+}
+
+static void boot_id(char out[TDL__HEX_MAX])
+{
+	if (!read_id("/proc/sys/kernel/random/boot_id", out))
+		strcpy(out, "00000000000000000000000000000000");
+}
+
+/* "<machine>-<boot>-<16 random hex>". */
+static void fresh_folder_name(char out[ID_MAX])
+{
+	char machine[TDL__HEX_MAX], boot[TDL__HEX_MAX], random[TDL__HEX_MAX];
+
+	machine_id(machine);
+	boot_id(boot);
+	tdl__random_hex(random);
+	snprintf(out, ID_MAX, "%s-%s-%.16s", machine, boot, random);
+}
+
+static bool of_this_machine(const char *folder)
+{
+	char machine[TDL__HEX_MAX];
+	uint8_t id[16];
+
+	machine_id(machine);
+	return strlen(folder) == 82 && memcmp(folder, machine, 32) == 0 && folder[32] == '-' &&
+	       tdl__unhex(id, folder + 33) && folder[65] == '-';
+}
+
+bool tdl__staged_parse(const char *name, const char **dropped)
+{
+	uint8_t id[16];
+
+	if (strlen(name) < 32 || !tdl__unhex(id, name) || (name[32] != '\0' && name[32] != '-'))
+		return false;
+	*dropped = name[32] == '-' ? name + 33 : "";
+	return true;
+}
+
+/* ---- Folders ------------------------------------------------------------------------------- */
+
+static int cannot_stage(tdl_table *table, int why, tdl_error *error)
+{
+	return tdl__fail_errno(error, why, "cannot stage files in %s/" TDL__INCOMING_DIR,
+			       table->path);
+}
+
+static int open_dir(int dir, const char *name, int *fd)
+{
+	return tdl__sys_open(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, fd);
+}
+
+/* Opens _incoming, made where it is missing: the table's mode and the sticky bit, so that several
+ * users of one table do not remove each other's folders. */
+static int open_incoming(tdl_table *table, int *fd, tdl_error *error)
+{
+	_cleanup_close_ int got = -1;
+	struct stat st;
+	int why = tdl__sys_mkdir(table->dir, TDL__INCOMING_DIR, 0700);
+	bool made = why == 0;
+
+	if (why != 0 && why != EEXIST)
+		return cannot_stage(table, why, error);
+	why = open_dir(table->dir, TDL__INCOMING_DIR, &got);
+	if (why == 0)
+		why = tdl__sys_fstat(table->dir, &st);
+	if (why != 0)
+		return cannot_stage(table, why, error);
+	if (made) {
+		int r = tdl__table_adopt(table, got, (st.st_mode & 0777) | S_ISVTX, error);
+
+		if (r < 0)
+			return r;
+	}
+	*fd = tdl__steal_fd(&got);
+	return 0;
+}
+
+static bool is_there(int dir, const char *name, int fd)
+{
+	struct stat open, there;
+
+	return tdl__sys_fstat(fd, &open) == 0 && tdl__sys_stat(dir, name, &there) == 0 &&
+	       open.st_dev == there.st_dev && open.st_ino == there.st_ino;
+}
+
+int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
+{
+	_cleanup_close_ int incoming = -1, dir = -1;
+	tdl_staging *staging;
+	char name[ID_MAX];
+	int r, why;
+
+	if ((table->flags & TDL_OPEN_READ_ONLY) != 0)
+		return tdl__fail(error, TDL_ERR_MISUSE, "%s was opened read-only", table->path);
+	r = open_incoming(table, &incoming, error);
+	if (r < 0)
+		return r;
+	/* Between making and locking it, another process may take a folder for a dead one's. */
+	for (int tries = 0;; tries++) {
+		fresh_folder_name(name);
+		why = tdl__sys_mkdir(incoming, name, 0700);
+		if (why == 0)
+			why = open_dir(incoming, name, &dir);
+		if (why == 0) {
+			why = tdl__sys_lock(dir, LOCK_EX | LOCK_NB);
+			/* Without locks nobody is taken for dead, either. */
+			if (why == 0 || why == EOPNOTSUPP || why == ENOSYS || why == ENOLCK)
+				why = is_there(incoming, name, dir) ? 0 : ENOENT;
+		}
+		if (why == 0)
+			break;
+		if ((why != ENOENT && why != EWOULDBLOCK) || tries == 100)
+			return cannot_stage(table, why, error);
+		tdl__close_at(&dir);
+		dir = -1;
+	}
+	staging = calloc(1, sizeof *staging);
+	if (staging == NULL || (staging->name = strdup(name)) == NULL) {
+		free(staging);
+		tdl__sys_rmdir(incoming, name);
+		return tdl__fail_nomem(error);
+	}
+	staging->table = table;
+	staging->incoming = tdl__steal_fd(&incoming);
+	staging->dir = tdl__steal_fd(&dir);
+	*out = staging;
+	return 0;
+}
+
+void tdl_staging_free(tdl_staging *staging)
+{
+	if (staging == NULL)
+		return;
+	tdl__sys_rmdir(staging->incoming, staging->name);
+	close(staging->dir);
+	close(staging->incoming);
+	free(staging->name);
+	free(staging);
+}
+
+enum tdl__folder tdl__folder_look(int incoming, const char *name, int *fd)
+{
+	_cleanup_close_ int dir = -1;
+
+	if (!of_this_machine(name) || open_dir(incoming, name, &dir) != 0)
+		return TDL__FOLDER_FOREIGN;
+	if (tdl__sys_lock(dir, LOCK_EX | LOCK_NB) != 0 || !is_there(incoming, name, dir))
+		return TDL__FOLDER_BUSY;
+	*fd = tdl__steal_fd(&dir);
+	return TDL__FOLDER_DEAD;
+}
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+static int create(tdl_staging *staging, const char *hex, const char *name, tdl_staged **out,
+		  tdl_error *error)
+{
+	tdl_staged *file;
+	size_t room = 34 + (name != NULL ? strlen(name) : 0);
+	int why;
+
+	file = calloc(1, sizeof *file);
+	if (file == NULL || (file->file_name = malloc(room)) == NULL) {
+		free(file);
+		return tdl__fail_nomem(error);
+	}
+	file->staging = staging;
+	file->fd = -1;
+	if (hex != NULL)
+		memcpy(file->hex, hex, TDL__HEX_MAX);
+	else
+		tdl__random_hex(file->hex);
+	snprintf(file->file_name, room, "%s%s%s", file->hex, name != NULL ? "-" : "",
+		 name != NULL ? name : "");
+	why = tdl__sys_open(staging->dir, file->file_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW,
+			    0600, &file->fd);
+	if (why != 0) {
+		free(file->file_name);
+		free(file);
+		return cannot_stage(staging->table, why, error);
+	}
+	*out = file;
+	return 0;
+}
+
+static int check_name(const char *name, tdl_error *error)
+{
+	if (strlen(name) > TDL_STAGED_NAME_MAX)
+		return tdl__fail_errno(error, ENAMETOOLONG, "%.80s...", name), TDL_ERR_LIMIT;
+	if (*name == '\0' || strchr(name, '/') != NULL)
+		return tdl__fail(error, TDL_ERR_MISUSE, "\"%s\" is no file name", name);
+	return 0;
+}
+
+int tdl_staged_create(tdl_staging *staging, const char *name, tdl_staged **out, tdl_error *error)
+{
+	int r = check_name(name, error);
+
+	return r < 0 ? r : create(staging, NULL, name, out, error);
+}
+
+int tdl__staged_create_nameless(tdl_staging *staging, const char *hex, tdl_staged **out,
+				tdl_error *error)
+{
+	return create(staging, hex, NULL, out, error);
+}
+
+void tdl_staged_free(tdl_staged *file)
+{
+	if (file == NULL)
+		return;
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file->file_name);
+	free(file);
+}
+
+int tdl_staged_fd(const tdl_staged *file)
+{
+	return file->fd;
+}
+
+int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error)
+{
+	_cleanup_free_ char *renamed = NULL;
+	int r = check_name(name, error), why;
+
+	if (r < 0)
+		return r;
+	if (file->file_name == NULL)
+		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
+	if (asprintf(&renamed, "%s-%s", file->hex, name) < 0)
+		return tdl__fail_nomem(error);
+	why = tdl__sys_rename(file->staging->dir, file->file_name, file->staging->dir, renamed,
+			      true);
+	if (why != 0)
+		return cannot_stage(file->staging->table, why, error);
+	free(file->file_name);
+	file->file_name = tdl__steal(renamed);
+	return 0;
+}
+
+int tdl_staged_remove(tdl_staged *file, tdl_error *error)
+{
+	int why = 0;
+
+	if (file->file_name != NULL)
+		why = tdl__sys_unlink(file->staging->dir, file->file_name);
+	if (why != 0 && why != ENOENT)
+		return cannot_stage(file->staging->table, why, error);
+	free(file->file_name);
+	file->file_name = NULL;
+	return 0;
+}
+
+/* ---- What the dead left -------------------------------------------------------------------- */
+
+struct adoption {
+	tdl_staging *staging;
+	void (*adopted)(void *context, tdl_staged *file, const char *name, int64_t mtime);
+	void *context;
+	unsigned busy;
+	int from; /* the dead folder */
+	tdl_error *error;
+	int result;
+};
+
+/* Takes one named file over into our folder and opens it. */
+static int take_over(struct adoption *adoption, const char *name, const char *dropped)
+{
+	tdl_staging *staging = adoption->staging;
+	_cleanup_close_ int fd = -1;
+	tdl_staged *file;
+	struct stat st;
+	int why = tdl__sys_open(adoption->from, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
+
+	if (why == 0)
+		why = tdl__sys_fstat(fd, &st);
+	/* Whatever else lies there is not ours to touch. */
+	if (why == ENOENT || why == ELOOP || why == ENXIO || (why == 0 && !S_ISREG(st.st_mode)))
+		return 0;
+	if (why == 0)
+		why = tdl__sys_rename(adoption->from, name, staging->dir, name, false);
+	if (why == EINVAL || why == ENOSYS)
+		why = tdl__sys_rename(adoption->from, name, staging->dir, name, true);
+	if (why != 0)
+		return cannot_stage(staging->table, why, adoption->error);
+	file = calloc(1, sizeof *file);
+	if (file == NULL || (file->file_name = strdup(name)) == NULL) {
+		free(file);
+		return tdl__fail_nomem(adoption->error);
+	}
+	file->staging = staging;
+	file->fd = tdl__steal_fd(&fd);
+	memcpy(file->hex, name, TDL__HEX_MAX - 1);
+	adoption->adopted(adoption->context, file, dropped,
+			  (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000);
+	return 0;
+}
+
+static bool adopt_file(void *context, const char *name)
+{
+	struct adoption *adoption = context;
+	const char *dropped;
+	tdl__file_key key = { .odd = NULL };
+
+	if (!tdl__staged_parse(name, &dropped))
+		return true;
+	tdl__unhex(key.id, name);
+	/* Nameless ones are of no use to anyone; published ones are the table's already. */
+	if (*dropped == '\0' || tdl__history_ever_added(&adoption->staging->table->history, &key)) {
+		tdl__sys_unlink(adoption->from, name);
+		return true;
+	}
+	adoption->result = take_over(adoption, name, dropped);
+	return adoption->result == 0;
+}
+
+static bool adopt_folder(void *context, const char *name)
+{
+	struct adoption *adoption = context;
+	_cleanup_close_ int dir = -1;
+	int why;
+
+	if (strcmp(name, adoption->staging->name) == 0)
+		return true;
+	switch (tdl__folder_look(adoption->staging->incoming, name, &dir)) {
+	case TDL__FOLDER_BUSY:
+		adoption->busy++;
+		return true;
+	case TDL__FOLDER_FOREIGN:
+		return true;
+	case TDL__FOLDER_DEAD:
+		break;
+	}
+	adoption->from = dir;
+	why = tdl__sys_list(dir, adopt_file, adoption);
+	if (why != 0)
+		adoption->result = cannot_stage(adoption->staging->table, why, adoption->error);
+	tdl__sys_rmdir(adoption->staging->incoming, name);
+	return adoption->result == 0;
+}
+
+int tdl_staging_adopt(tdl_staging *staging,
+		      void (*adopted)(void *context, tdl_staged *file, const char *name,
+				      int64_t mtime),
+		      void *context, unsigned *busy, tdl_error *error)
+{
+	struct adoption adoption = {
+		.staging = staging, .adopted = adopted, .context = context, .error = error
+	};
+	int why, r = tdl__history_refresh(&staging->table->history, error);
+
+	/* Behind damage nobody knows what was published: nothing is touched. */
+	if (r < 0)
+		return r;
+	why = tdl__sys_list(staging->incoming, adopt_folder, &adoption);
+	if (why != 0)
+		return cannot_stage(staging->table, why, error);
+	if (adoption.result == 0 && busy != NULL)
+		*busy = adoption.busy;
+	return adoption.result;
+}

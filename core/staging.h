@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_STAGING_H
+#define TDL_STAGING_H
+
+#include "table.h"
+
+/*
+ * _incoming/: a folder for each process that stages files, named by machine, boot and a random
+ * part, and locked with flock() while the process lives. In it a file is <32 hex>-<name> (dropped
+ * under a name) or <32 hex> (the process's own, without one), the hex being those of the data
+ * file it is to become.
+ */
+
+/* A process's folder. */
+struct tdl_staging {
+	tdl_table *table;
+	int incoming; /* _incoming */
+	int dir;      /* the folder; its description holds the lock */
+	char *name;
+};
+
+struct tdl_staged {
+	tdl_staging *staging;
+	int fd;
+	char hex[TDL__HEX_MAX];
+	char *file_name; /* in the folder; NULL: it is gone */
+};
+
+/* Makes a nameless file with these hex digits (NULL: fresh ones). Errors: IO, NOMEM. */
+int tdl__staged_create_nameless(tdl_staging *staging, const char *hex, tdl_staged **file,
+				tdl_error *error);
+
+/* Whether `name` is a staged file's; *dropped gets the name it was dropped under, "" for none. */
+bool tdl__staged_parse(const char *name, const char **dropped);
+
+/* How a folder of _incoming stands to this process. */
+enum tdl__folder {
+	TDL__FOLDER_FOREIGN, /* of another machine, or no staging folder at all */
+	TDL__FOLDER_BUSY,    /* its process lives */
+	TDL__FOLDER_DEAD,    /* its process is gone; *fd holds the lock now */
+};
+enum tdl__folder tdl__folder_look(int incoming, const char *name, int *fd);
+
+#endif

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls on a table, one thin function each, with a hook for tests. Knows no names and no
+ * formats, and decides nothing but what every caller would.
+ */
+#include "sys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "util.h"
+
+int (*tdl__sys_hook)(enum tdl__op op, const char *name);
+
+static int before(enum tdl__op op, const char *name)
+{
+	int answer = tdl__sys_hook != NULL ? tdl__sys_hook(op, name) : 0;
+
+	return answer > 0 ? answer : 0;
+}
+
+/* The count that a read or write may move, 0 with *why where it must fail. */
+static size_t allowed(enum tdl__op op, size_t n, int *why)
+{
+	int answer = tdl__sys_hook != NULL ? tdl__sys_hook(op, "") : 0;
+	/* Larger requests are cut by the kernel anyway. */
+	const size_t most = (size_t)1 << 30;
+
+	*why = answer > 0 ? answer : 0;
+	if (answer > 0)
+		return 0;
+	if (answer == TDL__SYS_SHORT)
+		return 1;
+	return n < most ? n : most;
+}
+
+int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd)
+{
+	int why = before(TDL__OP_OPEN, name), got;
+
+	if (why == EINTR)
+		why = 0;
+	if (why != 0)
+		return why;
+	do {
+		got = openat(dir, name, flags | O_CLOEXEC, mode);
+	} while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return errno;
+	*fd = got;
+	return 0;
+}
+
+/* openat2() is of Linux 5.6, and some sandboxes refuse it: one component after the other does the
+ * same, since no component is ".." and none may be a link. */
+static int open_by_component(int dir, const char *path, int flags)
+{
+	_cleanup_close_ int at = -1;
+	char name[256];
+
+	for (;;) {
+		const char *slash = strchrnul(path, '/');
+		size_t n = (size_t)(slash - path);
+		int fd;
+
+		if (n >= sizeof name) {
+			errno = ENAMETOOLONG;
+			return -1;
+		}
+		memcpy(name, path, n);
+		name[n] = '\0';
+		if (*slash == '\0')
+			return openat(at >= 0 ? at : dir, name, flags);
+		fd = openat(at >= 0 ? at : dir, name,
+			    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			return -1;
+		if (at >= 0)
+			close(at);
+		at = fd;
+		path = slash + 1;
+	}
+}
+
+int tdl__sys_open_beneath(int dir, const char *path, int *fd, struct stat *st)
+{
+	const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+	struct open_how how = {
+		.flags = (uint64_t)flags,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	_cleanup_close_ int got = -1;
+	int why = before(TDL__OP_OPEN, path);
+
+	if (why == EINTR)
+		why = 0;
+	if (why != 0)
+		return why;
+	do {
+		got = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
+		if (got < 0 && (errno == ENOSYS || errno == EPERM))
+			got = open_by_component(dir, path, flags);
+	} while (got < 0 && (errno == EINTR || errno == EAGAIN));
+	if (got < 0)
+		return errno;
+	if (fstat(got, st) < 0)
+		return errno;
+	*fd = tdl__steal_fd(&got);
+	return 0;
+}
+
+int tdl__sys_read(int fd, void *buffer, size_t n, size_t *got)
+{
+	size_t done = 0;
+
+	while (done < n) {
+		int why;
+		size_t most = allowed(TDL__OP_READ, n - done, &why);
+		ssize_t moved;
+
+		if (why == EINTR)
+			continue;
+		if (why != 0)
+			return why;
+		moved = read(fd, (char *)buffer + done, most);
+		if (moved < 0 && errno == EINTR)
+			continue;
+		if (moved < 0)
+			return errno;
+		if (moved == 0)
+			break;
+		done += (size_t)moved;
+	}
+	*got = done;
+	return 0;
+}
+
+int tdl__sys_pread(int fd, void *buffer, size_t n, uint64_t offset, size_t *got)
+{
+	size_t done = 0;
+
+	while (done < n) {
+		int why;
+		size_t most = allowed(TDL__OP_READ, n - done, &why);
+		ssize_t moved;
+
+		if (why == EINTR)
+			continue;
+		if (why != 0)
+			return why;
+		moved = pread(fd, (char *)buffer + done, most, (off_t)(offset + done));
+		if (moved < 0 && errno == EINTR)
+			continue;
+		if (moved < 0)
+			return errno;
+		if (moved == 0)
+			break;
+		done += (size_t)moved;
+	}
+	*got = done;
+	return 0;
+}
+
+int tdl__sys_write(int fd, const void *bytes, size_t n)
+{
+	size_t done = 0;
+
+	while (done < n) {
+		int why;
+		size_t most = allowed(TDL__OP_WRITE, n - done, &why);
+		ssize_t moved;
+
+		if (why == EINTR)
+			continue;
+		if (why != 0)
+			return why;
+		moved = write(fd, (const char *)bytes + done, most);
+		if (moved < 0 && errno == EINTR)
+			continue;
+		if (moved < 0)
+			return errno;
+		done += (size_t)moved;
+	}
+	return 0;
+}
+
+int tdl__sys_copy(int from, int to, uint64_t n)
+{
+	_cleanup_free_ char *buffer = NULL;
+	const size_t piece = (size_t)1 << 20;
+	off_t at = 0;
+
+	while ((uint64_t)at < n) {
+		uint64_t left = n - (uint64_t)at;
+		size_t most = left < piece * 64 ? (size_t)left : piece * 64, got;
+		ssize_t moved = -1;
+		int why = before(TDL__OP_WRITE, "");
+
+		if (why != 0 && why != EINTR)
+			return why;
+		if (buffer == NULL)
+			moved = copy_file_range(from, &at, to, NULL, most, 0);
+		if (moved > 0)
+			continue;
+		/* Whatever it disliked, plain reads and writes tell what is really wrong. */
+		if (buffer == NULL && (buffer = malloc(piece)) == NULL)
+			return ENOMEM;
+		why = tdl__sys_pread(from, buffer, most < piece ? most : piece, (uint64_t)at, &got);
+		if (why == 0 && got == 0)
+			why = ENODATA;
+		if (why == 0)
+			why = tdl__sys_write(to, buffer, got);
+		if (why != 0)
+			return why;
+		at += (off_t)got;
+	}
+	return 0;
+}
+
+int tdl__sys_fsync(int fd)
+{
+	int why = before(TDL__OP_FSYNC, "");
+
+	/* Not repeated after any error but EINTR: the kernel forgets what it could not write. */
+	while (why == EINTR)
+		why = before(TDL__OP_FSYNC, "");
+	if (why != 0)
+		return why;
+	while (fsync(fd) < 0) {
+		if (errno != EINTR)
+			return errno;
+	}
+	return 0;
+}
+
+int tdl__sys_fsync_dir(int fd)
+{
+	int why = tdl__sys_fsync(fd);
+
+	return why == EINVAL || why == ENOTSUP || why == EBADF || why == ENOSYS ? 0 : why;
+}
+
+int tdl__sys_link(int from_dir, const char *from, int to_dir, const char *to)
+{
+	int why = before(TDL__OP_LINK, to);
+
+	if (why != 0)
+		return why;
+	return linkat(from_dir, from, to_dir, to, 0) < 0 ? errno : 0;
+}
+
+int tdl__sys_rename(int from_dir, const char *from, int to_dir, const char *to, bool replace)
+{
+	int why = before(TDL__OP_RENAME, to);
+
+	if (why != 0)
+		return why;
+	return renameat2(from_dir, from, to_dir, to, replace ? 0 : RENAME_NOREPLACE) < 0 ? errno
+											 : 0;
+}
+
+int tdl__sys_unlink(int dir, const char *name)
+{
+	int why = before(TDL__OP_UNLINK, name);
+
+	if (why != 0)
+		return why;
+	return unlinkat(dir, name, 0) < 0 ? errno : 0;
+}
+
+int tdl__sys_rmdir(int dir, const char *name)
+{
+	int why = before(TDL__OP_UNLINK, name);
+
+	if (why != 0)
+		return why;
+	return unlinkat(dir, name, AT_REMOVEDIR) < 0 ? errno : 0;
+}
+
+int tdl__sys_mkdir(int dir, const char *name, mode_t mode)
+{
+	int why = before(TDL__OP_MKDIR, name);
+
+	if (why != 0)
+		return why;
+	return mkdirat(dir, name, mode) < 0 ? errno : 0;
+}
+
+int tdl__sys_stat(int dir, const char *name, struct stat *st)
+{
+	int why = before(TDL__OP_STAT, name);
+
+	if (why != 0)
+		return why;
+	return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
+}
+
+int tdl__sys_fstat(int fd, struct stat *st)
+{
+	int why = before(TDL__OP_STAT, "");
+
+	if (why != 0)
+		return why;
+	return fstat(fd, st) < 0 ? errno : 0;
+}
+
+int tdl__sys_writable(int dir)
+{
+	int why = before(TDL__OP_STAT, ".");
+
+	if (why != 0)
+		return why;
+	return faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0 ? errno : 0;
+}
+
+int tdl__sys_chmod(int fd, mode_t mode)
+{
+	int why = before(TDL__OP_ATTR, "");
+
+	if (why != 0)
+		return why;
+	return fchmod(fd, mode) < 0 ? errno : 0;
+}
+
+int tdl__sys_chown(int fd, uid_t uid, gid_t gid)
+{
+	int why = before(TDL__OP_ATTR, "");
+
+	if (why != 0)
+		return why;
+	return fchown(fd, uid, gid) < 0 ? errno : 0;
+}
+
+int tdl__sys_lock(int fd, int operation)
+{
+	int why = before(TDL__OP_LOCK, "");
+
+	if (why == EINTR)
+		why = 0;
+	if (why != 0)
+		return why;
+	while (flock(fd, operation) < 0) {
+		if (errno != EINTR)
+			return errno;
+	}
+	return 0;
+}
+
+static void close_dir(DIR **dir)
+{
+	if (*dir != NULL)
+		closedir(*dir);
+}
+
+int tdl__sys_list(int dir, bool (*each)(void *context, const char *name), void *context)
+{
+	__attribute__((cleanup(close_dir))) DIR *stream = NULL;
+	_cleanup_close_ int fd = -1;
+	int why = before(TDL__OP_LIST, ".");
+
+	if (why != 0)
+		return why;
+	/* A descriptor of its own: the position of the caller's is shared with everyone. */
+	why = tdl__sys_open(dir, ".", O_RDONLY | O_DIRECTORY, 0, &fd);
+	if (why != 0)
+		return why;
+	stream = fdopendir(fd);
+	if (stream == NULL)
+		return errno;
+	tdl__steal_fd(&fd);
+	for (;;) {
+		struct dirent *entry;
+
+		errno = 0;
+		entry = readdir(stream);
+		if (entry == NULL)
+			return errno;
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (!each(context, entry->d_name))
+			return 0;
+	}
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tables: opening, creating, and what is known of their versions. The log, the history and the
+ * cache of open files do the work.
+ */
+#include "table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "error.h"
+#include "publish.h"
+#include "schema.h"
+#include "sys.h"
+
+const char *tdl_library_version(void)
+{
+	return TINYDELTA_VERSION;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------- */
+
+void tdl__table_ref(tdl_table *table)
+{
+	atomic_fetch_add_explicit(&table->refs, 1, memory_order_relaxed);
+}
+
+void tdl_table_free(tdl_table *table)
+{
+	if (table == NULL || atomic_fetch_sub_explicit(&table->refs, 1, memory_order_acq_rel) > 1)
+		return;
+	tdl__filecache_free(&table->files);
+	tdl__history_free(&table->history);
+	pthread_mutex_destroy(&table->publishing);
+	if (table->log_dir >= 0)
+		close(table->log_dir);
+	if (table->dir >= 0)
+		close(table->dir);
+	free(table->id);
+	free(table->path);
+	free(table);
+}
+
+static void free_table(tdl_table **table)
+{
+	tdl_table_free(*table);
+}
+
+static int open_dirs(tdl_table *table, const char *path, tdl_error *error)
+{
+	int why = tdl__sys_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, &table->dir);
+
+	if (why == 0)
+		why = tdl__sys_open(table->dir, TDL__LOG_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
+				    0, &table->log_dir);
+	if (why == ENOENT || why == ENOTDIR || why == ELOOP)
+		return tdl__fail(error, TDL_ERR_NOT_FOUND, "no tinydelta table at %s%s", path,
+				 table->dir < 0 && why == ENOENT
+					 ? ": no such directory"
+					 : (table->dir < 0 ? ": not a directory"
+							   : ": it has no " TDL__LOG_DIR));
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot open %s", path);
+	table->path = realpath(path, NULL);
+	if (table->path == NULL)
+		return tdl__fail_errno(error, errno, "cannot resolve %s", path);
+	return 0;
+}
+
+int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error *error)
+{
+	__attribute__((cleanup(free_table))) tdl_table *table = calloc(1, sizeof *table);
+	tdl__version version;
+	tdl_version_info info;
+	tdl_error why;
+	int r;
+
+	if (table == NULL)
+		return tdl__fail_nomem(error);
+	atomic_init(&table->refs, 1);
+	table->flags = flags;
+	table->dir = table->log_dir = -1;
+	pthread_mutex_init(&table->publishing, NULL);
+	r = tdl__history_init(&table->history, (tdl__log){ .dir = -1 }, error);
+	if (r == 0)
+		r = open_dirs(table, path, error);
+	if (r < 0)
+		return r;
+	table->history.log = (tdl__log){ table->log_dir, table->path };
+	r = tdl__filecache_init(&table->files, table->dir, table->path, error);
+	if (r < 0)
+		return r;
+	r = tdl__history_refresh(&table->history, &why);
+	if (r == 0 && tdl_table_head(table) < 0)
+		return tdl__fail(error, TDL_ERR_NOT_FOUND,
+				 "no tinydelta table at %s: it has no version 0", path);
+	if (r < 0 && !(r == TDL_ERR_CORRUPT && tdl_table_head(table) >= 0)) {
+		if (error != NULL)
+			*error = why;
+		return r;
+	}
+	if (tdl__history_get(&table->history, tdl_table_head(table), &version, &info, NULL) < 0)
+		info.table_id = "";
+	table->id = strdup(info.table_id);
+	if (table->id == NULL)
+		return tdl__fail_nomem(error);
+	*out = tdl__steal(table);
+	return 0;
+}
+
+/* ---- What is known ------------------------------------------------------------------------- */
+
+const char *tdl_table_path(const tdl_table *table)
+{
+	return table->path;
+}
+
+int tdl_table_fd(const tdl_table *table)
+{
+	return table->dir;
+}
+
+const char *tdl_table_id(const tdl_table *table)
+{
+	return table->id;
+}
+
+int tdl_table_refresh(tdl_table *table, tdl_error *error)
+{
+	return tdl__history_refresh(&table->history, error);
+}
+
+int64_t tdl_table_head(tdl_table *table)
+{
+	int64_t head;
+
+	pthread_rwlock_rdlock(&table->history.lock);
+	head = (int64_t)table->history.count - 1;
+	pthread_rwlock_unlock(&table->history.lock);
+	return head;
+}
+
+int tdl_table_damage(tdl_table *table, tdl_error *error)
+{
+	int r = 0;
+
+	pthread_rwlock_rdlock(&table->history.lock);
+	if (table->history.damaged) {
+		r = TDL_ERR_CORRUPT;
+		if (error != NULL)
+			*error = table->history.damage;
+	}
+	pthread_rwlock_unlock(&table->history.lock);
+	return r;
+}
+
+int64_t tdl_table_next_version(tdl_table *table, int64_t version)
+{
+	tdl__history *history = &table->history;
+	int64_t next = -1;
+
+	pthread_rwlock_rdlock(&history->lock);
+	if (version < -1)
+		version = -1;
+	if (version < (int64_t)history->count - 1) {
+		next = version + 1;
+	} else {
+		size_t low = 0, high = history->beyond_count;
+
+		while (low < high) {
+			size_t middle = low + (high - low) / 2;
+
+			if (history->beyond[middle] <= version)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (low < history->beyond_count)
+			next = history->beyond[low];
+	}
+	pthread_rwlock_unlock(&history->lock);
+	return next;
+}
+
+int tdl_table_writable(tdl_table *table, tdl_error *error)
+{
+	int why;
+
+	if ((table->flags & TDL_OPEN_READ_ONLY) != 0)
+		return tdl__fail(error, TDL_ERR_MISUSE, "%s was opened read-only", table->path);
+	why = tdl__sys_writable(table->dir);
+	if (why == 0)
+		why = tdl__sys_writable(table->log_dir);
+	return why == 0 ? 0 : tdl__fail_errno(error, why, "cannot write to %s", table->path);
+}
+
+int tdl_table_version_info(tdl_table *table, int64_t version, tdl_version_info *info,
+			   tdl_error *error)
+{
+	tdl__version at;
+
+	return tdl__history_get(&table->history, version, &at, info, error);
+}
+
+/* ---- Ownership ----------------------------------------------------------------------------- */
+
+mode_t tdl__table_file_mode(const struct stat *table)
+{
+	return (table->st_mode & 0666) | 0600;
+}
+
+int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error)
+{
+	struct stat dir, st;
+	int why;
+
+	if ((why = tdl__sys_fstat(table->dir, &dir)) != 0 || (why = tdl__sys_fstat(fd, &st)) != 0)
+		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
+	/* Root writes for the owner. Where that is not allowed (a file system that maps owners),
+	 * what there is has to do. */
+	if (geteuid() == 0 && (st.st_uid != dir.st_uid || st.st_gid != dir.st_gid))
+		tdl__sys_chown(fd, dir.st_uid, dir.st_gid);
+	if ((st.st_mode & 07777) == mode)
+		return 0;
+	why = tdl__sys_chmod(fd, mode);
+	return why == 0 || why == EPERM || why == EOPNOTSUPP
+		       ? 0
+		       : tdl__fail_errno(error, why, "cannot set the mode of a file in %s",
+					 table->path);
+}
+
+/* ---- Creating ------------------------------------------------------------------------------ */
+
+/* Makes the directories above `path` that are missing, durably. */
+static int make_parents(const char *path, tdl_error *error)
+{
+	_cleanup_free_ char *copy = strdup(path);
+	char *slash;
+
+	if (copy == NULL)
+		return tdl__fail_nomem(error);
+	for (slash = copy + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+		int why;
+
+		while (slash[1] == '/')
+			memmove(slash, slash + 1, strlen(slash));
+		if (slash[1] == '\0')
+			break;
+		*slash = '\0';
+		why = tdl__sys_mkdir(AT_FDCWD, copy, 0777);
+		if (why != 0 && why != EEXIST)
+			return tdl__fail_errno(error, why, "cannot create %s", copy);
+		*slash = '/';
+	}
+	return 0;
+}
+
+/* Makes the names in the directory that holds `path`, and in all above, durable. */
+static int sync_parents(const char *path, tdl_error *error)
+{
+	_cleanup_free_ char *copy = realpath(path, NULL);
+
+	if (copy == NULL)
+		return tdl__fail_errno(error, errno, "cannot resolve %s", path);
+	for (char *slash = strrchr(copy, '/'); slash != NULL; slash = strrchr(copy, '/')) {
+		_cleanup_close_ int fd = -1;
+		int why;
+
+		slash[slash == copy ? 1 : 0] = '\0';
+		why = tdl__sys_open(AT_FDCWD, copy, O_RDONLY | O_DIRECTORY, 0, &fd);
+		/* A directory that may be searched but not read held its names before. */
+		if (why == 0)
+			why = tdl__sys_fsync_dir(fd);
+		else if (why == EACCES)
+			why = 0;
+		if (why != 0)
+			return tdl__fail_errno(error, why, "cannot make %s durable", copy);
+		if (slash == copy)
+			return 0;
+	}
+	return 0;
+}
+
+static int first_commit(const tdl_schema *schema, tdl__text *text, tdl_error *error)
+{
+	_cleanup_text_ tdl__text lines = { 0 };
+	char id[UUID_STR_LEN];
+	uuid_t uuid;
+
+	uuid_generate_random(uuid);
+	uuid_unparse_lower(uuid, id);
+	tdl__action_metadata(&lines, id, schema);
+	if (lines.failed)
+		return tdl__fail_nomem(error);
+	tdl__commit_info(text, tdl__now_ms(), "CREATE", -1, NULL, lines.p, lines.n);
+	return text->failed ? tdl__fail_nomem(error) : 0;
+}
+
+/* Fills a table directory that was just made. */
+static int fill(const char *path, const char *text, size_t length, tdl_error *error)
+{
+	_cleanup_close_ int dir = -1, log_dir = -1;
+	struct stat st;
+	int r, why = tdl__sys_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &dir);
+
+	if (why == 0)
+		why = tdl__sys_fstat(dir, &st);
+	if (why == 0)
+		why = tdl__sys_mkdir(dir, TDL__LOG_DIR, 0777);
+	if (why == 0)
+		why = tdl__sys_open(dir, TDL__LOG_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+				    &log_dir);
+	/* Its names must last before the first commit makes it a table. */
+	if (why == 0)
+		why = tdl__sys_fsync_dir(dir);
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot create %s", path);
+	r = sync_parents(path, error);
+	if (r == 0)
+		r = tdl__publish_first(&(tdl__log){ log_dir, path }, text, length,
+				       tdl__table_file_mode(&st), error);
+	if (r < 0 && r != TDL_ERR_PUBLISHED)
+		tdl__sys_rmdir(dir, TDL__LOG_DIR);
+	return r;
+}
+
+int tdl_table_create(const char *path, const tdl_schema *schema, tdl_error *error)
+{
+	_cleanup_text_ tdl__text text = { 0 };
+	struct stat st;
+	int why, r = first_commit(schema, &text, error);
+
+	if (r < 0)
+		return r;
+	why = tdl__sys_stat(AT_FDCWD, path, &st);
+	if (why == 0)
+		return tdl__fail(error, TDL_ERR_EXISTS, "%s exists already", path);
+	if (*path == '\0')
+		return tdl__fail(error, TDL_ERR_MISUSE, "a table needs a path");
+	r = make_parents(path, error);
+	if (r < 0)
+		return r;
+	why = tdl__sys_mkdir(AT_FDCWD, path, 0777);
+	if (why == EEXIST)
+		return tdl__fail(error, TDL_ERR_EXISTS, "%s exists already", path);
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot create %s", path);
+	r = fill(path, text.p, text.n, error);
+	if (r < 0 && r != TDL_ERR_PUBLISHED)
+		tdl__sys_rmdir(AT_FDCWD, path);
+	return r;
+}

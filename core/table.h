@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_TABLE_H
+#define TDL_TABLE_H
+
+#include <stdatomic.h>
+
+#include "filecache.h"
+#include "history.h"
+
+#define TDL__INCOMING_DIR "_incoming"
+
+/* An open table. Constant after it was opened, but for what has a lock of its own. */
+struct tdl_table {
+	atomic_uint refs; /* the owner's, and one a snapshot */
+	unsigned flags;
+	char *path;
+	int dir, log_dir;
+	char *id;
+	tdl__history history;
+	tdl__filecache files;
+	pthread_mutex_t publishing; /* one commit at a time takes the next version number */
+};
+
+void tdl__table_ref(tdl_table *table);
+
+/* Mode of files and folders that readers of the table must be able to read. */
+mode_t tdl__table_file_mode(const struct stat *table);
+
+/* Gives a new file or folder the table's owner, where this process may. Errors: IO. */
+int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error);
+
+#endif

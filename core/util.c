@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Small helpers without a subject of their own: growing arrays and texts, time, random names.
+ */
+#include "util.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <uuid/uuid.h>
+
+#include "error.h"
+#include "schema.h"
+
+bool tdl__reserve(void *array, size_t *cap, size_t need, size_t size)
+{
+	size_t grown = *cap + *cap / 2 + 8;
+	void **at = array, *p;
+
+	if (need <= *cap)
+		return true;
+	if (grown < need)
+		grown = need;
+	p = reallocarray(*at, grown, size);
+	if (p == NULL)
+		return false;
+	*at = p;
+	*cap = grown;
+	return true;
+}
+
+void tdl__text_add(tdl__text *text, const char *bytes, size_t n)
+{
+	if (text->failed || !tdl__reserve(&text->p, &text->cap, text->n + n + 1, 1)) {
+		text->failed = true;
+		return;
+	}
+	memcpy(text->p + text->n, bytes, n);
+	text->n += n;
+	text->p[text->n] = '\0';
+}
+
+void tdl__text_format(tdl__text *text, const char *format, ...)
+{
+	char buf[512];
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(buf, sizeof buf, format, args);
+	va_end(args);
+	if (n < 0 || (size_t)n >= sizeof buf)
+		text->failed = true;
+	else
+		tdl__text_add(text, buf, (size_t)n);
+}
+
+void tdl__text_quote(tdl__text *text, const char *bytes, size_t n)
+{
+	_cleanup_free_ char *plain = malloc(4 * n + 1);
+	size_t need;
+
+	if (plain == NULL) {
+		text->failed = true;
+		return;
+	}
+	tdl__printable(plain, 4 * n + 1, bytes, n);
+	n = strlen(plain);
+	need = tdl__json_quote(NULL, 0, plain, n);
+	if (text->failed || !tdl__reserve(&text->p, &text->cap, text->n + need + 1, 1)) {
+		text->failed = true;
+		return;
+	}
+	tdl__json_quote(text->p + text->n, need, plain, n);
+	text->n += need;
+	text->p[text->n] = '\0';
+}
+
+void tdl__text_free(tdl__text *text)
+{
+	free(text->p);
+	*text = (tdl__text){ 0 };
+}
+
+int64_t tdl__now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void tdl__hex(char out[TDL__HEX_MAX], const uint8_t bytes[16])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (int i = 0; i < 16; i++) {
+		out[2 * i] = digits[bytes[i] >> 4];
+		out[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	out[32] = '\0';
+}
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool tdl__unhex(uint8_t bytes[16], const char *hex)
+{
+	for (int i = 0; i < 16; i++) {
+		int high = digit(hex[2 * i]);
+		int low = high < 0 ? -1 : digit(hex[2 * i + 1]);
+
+		if (low < 0)
+			return false;
+		bytes[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+void tdl__random_hex(char out[TDL__HEX_MAX])
+{
+	uuid_t id;
+
+	uuid_generate_random(id);
+	tdl__hex(out, id);
+}

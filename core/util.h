@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_UTIL_H
+#define TDL_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Cleanup attributes: `_cleanup_free_ char *s`, `_cleanup_close_ int fd = -1`. */
+static inline void tdl__free_at(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void tdl__close_at(const int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+#define _cleanup_free_	__attribute__((cleanup(tdl__free_at)))
+#define _cleanup_close_ __attribute__((cleanup(tdl__close_at)))
+
+/* Takes a pointer out of a variable, so that its cleanup does nothing. */
+#define tdl__steal(p)                            \
+	__extension__({                          \
+		__typeof__(p) *steal_ = &(p);    \
+		__typeof__(p) stolen_ = *steal_; \
+		*steal_ = NULL;                  \
+		stolen_;                         \
+	})
+
+static inline int tdl__steal_fd(int *fd)
+{
+	int stolen = *fd;
+
+	*fd = -1;
+	return stolen;
+}
+
+/*
+ * Makes room for `need` elements of `size` bytes in a growing array: *array and *cap change, the
+ * elements stay. Grows by half, so that a large array wastes little. False: no memory, nothing
+ * changed.
+ */
+bool tdl__reserve(void *array, size_t *cap, size_t need, size_t size);
+
+/* A text that grows. Failure to allocate is remembered: check `failed` once, at the end. */
+typedef struct tdl__text {
+	char *p;
+	size_t n, cap;
+	bool failed;
+} tdl__text;
+
+void tdl__text_add(tdl__text *text, const char *bytes, size_t n);
+void tdl__text_format(tdl__text *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Adds hostile bytes (a name, say) as a JSON string; what is no UTF-8 becomes \xNN in it. */
+void tdl__text_quote(tdl__text *text, const char *bytes, size_t n);
+void tdl__text_free(tdl__text *text);
+#define _cleanup_text_ __attribute__((cleanup(tdl__text_free)))
+
+/* Milliseconds since 1970, by the wall clock. */
+int64_t tdl__now_ms(void);
+
+#define TDL__HEX_MAX 33
+/* 16 fresh random bytes as 32 lower-case hex digits and a NUL. */
+void tdl__random_hex(char out[TDL__HEX_MAX]);
+/* 16 bytes as hex, and back: false where the 32 characters are not lower-case hex digits. */
+void tdl__hex(char out[TDL__HEX_MAX], const uint8_t bytes[16]);
+bool tdl__unhex(uint8_t bytes[16], const char *hex);
+
+#endif
