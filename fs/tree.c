@@ -278,6 +278,7 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 	tdl_version_info info;
 	struct stat table;
 	off_t size = 0;
+	int64_t dated;
 	int result;
 
 	if (kinds[node.kind].numbered)
@@ -287,8 +288,8 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 	if (result < 0)
 		return result;
 	/* A directory of a version that cannot be read is there, without a time of its own. */
-	result = tdl_table_version_info(
-		tree->table, readable || !directory ? node.version : TDL_LATEST, &info, error);
+	dated = readable || !directory ? node.version : tdl_table_head(tree->table);
+	result = tdl_table_version_info(tree->table, dated, &info, error);
 	if (result == 0 && !directory)
 		result = file_size(tree, node, &size, error);
 	if (result < 0)

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tinydeltafs: from the command line to a session that serves, and back. What is made here is
+ * undone here, in the opposite order.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "background.h"
+#include "daemon.h"
+#include "incoming.h"
+#include "msg.h"
+#include "ops.h"
+#include "opts.h"
+#include "place.h"
+#include "serve.h"
+#include "tree.h"
+
+#define EXIT_USAGE 2
+
+static const char usage[] =
+	"usage: tinydeltafs TABLE MOUNTPOINT [-f] [-d] [-s] [-o OPTION[,OPTION...]]\n"
+	"\n"
+	"  -f  stay in the foreground, with messages on stderr\n"
+	"  -d  the same, and show every request\n"
+	"  -s  answer one request at a time\n"
+	"  -h  show this help\n"
+	"  -V  show the version\n"
+	"\n"
+	"  -o ro               nothing can be dropped, nothing is written\n"
+	"  -o allow_other      let other users in, as far as the table's modes let them\n"
+	"  -o allow_root       let root in\n"
+	"  -o auto_unmount     unmount when the daemon dies\n"
+	"  -o max_threads=N    threads that answer requests (10)\n"
+	"  -o max_read=N       bytes in one read request (1048576)\n"
+	"  -o read_ahead_kb=N  how far the kernel reads ahead (1024; 0: its own choice)\n"
+	"  -o fsname=NAME      source in the list of mounts (the table's path)\n"
+	"  -o subtype=NAME     type in the list of mounts (tinydeltafs)\n"
+	"\n"
+	"Unmount with: umount MOUNTPOINT, or as an ordinary user: fusermount3 -u MOUNTPOINT\n";
+
+static void log_of_libfuse(enum fuse_log_level level, const char *format, va_list args)
+	__attribute__((format(printf, 2, 0)));
+
+static void log_of_libfuse(enum fuse_log_level level, const char *format, va_list args)
+{
+	char line[1024];
+	size_t length;
+
+	vsnprintf(line, sizeof line, format, args);
+	length = strlen(line);
+	if (length > 0 && line[length - 1] == '\n')
+		line[length - 1] = '\0';
+	tdfs_msg((int)level, "%s", strncmp(line, "fuse: ", 6) == 0 ? line + 6 : line);
+}
+
+/* What is opened later must not take the place of a standard stream. */
+static void open_standard_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+/* The option list that libfuse gets: ours alone, since all that users may say has been read. */
+static char *session_options(const struct tdfs_options *options, const char *table)
+{
+	char *list = NULL, max_read[16];
+	bool whole;
+
+	snprintf(max_read, sizeof max_read, "%u", options->max_read);
+	whole = tdfs_options_append(&list, "default_permissions", NULL) == 0 &&
+		tdfs_options_append(&list, "max_read", max_read) == 0 &&
+		tdfs_options_append(&list, "fsname", options->fsname ? options->fsname : table) ==
+			0 &&
+		tdfs_options_append(&list, "subtype",
+				    options->subtype ? options->subtype : "tinydeltafs") == 0 &&
+		tdfs_options_append(&list, options->read_only ? "ro" : "rw", NULL) == 0;
+	if (whole && options->access == TDFS_ALLOW_OTHER)
+		whole = tdfs_options_append(&list, "allow_other", NULL) == 0;
+	if (whole && options->access == TDFS_ALLOW_ROOT)
+		whole = tdfs_options_append(&list, "allow_root", NULL) == 0;
+	if (whole && options->auto_unmount)
+		whole = tdfs_options_append(&list, "auto_unmount", NULL) == 0;
+	if (whole && options->debug)
+		whole = tdfs_options_append(&list, "debug", NULL) == 0;
+	if (whole && options->flags[0] != '\0')
+		whole = tdfs_options_append(&list, options->flags, NULL) == 0;
+	if (whole)
+		return list;
+	free(list);
+	return NULL;
+}
+
+static struct fuse_session *new_session(struct tdfs *tdfs, const char *table)
+{
+	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	struct fuse_session *session = NULL;
+	char *list = session_options(tdfs->options, table);
+
+	if (list == NULL || fuse_opt_add_arg(&args, "tinydeltafs") < 0 ||
+	    fuse_opt_add_arg(&args, "-o") < 0 || fuse_opt_add_arg(&args, list) < 0)
+		tdfs_msg(LOG_ERR, "out of memory");
+	else
+		session = fuse_session_new(&args, &tdfs_ops, sizeof tdfs_ops, tdfs);
+	fuse_opt_free_args(&args);
+	free(list);
+	return session;
+}
+
+/* Where the table cannot be written, incoming/ stays empty and closed. */
+static int open_incoming(struct tdfs *tdfs, tdl_error *error)
+{
+	if (tdfs->options->read_only)
+		return 0;
+	if (tdl_table_writable(tdfs->table, error) < 0) {
+		tdfs_msg(LOG_NOTICE, "%s: nothing can be dropped: %s", tdl_table_path(tdfs->table),
+			 error->message);
+		return 0;
+	}
+	return tdfs_incoming_new(tdfs, &tdfs->incoming, error);
+}
+
+/* Everything from opening the table to closing it. */
+static int mount_table(const struct tdfs_options *options, const char *table,
+		       const char *mountpoint, int ready)
+{
+	struct tdfs tdfs = { .options = options };
+	struct tdfs_tree tree;
+	int status = EXIT_FAILURE;
+	tdl_error error;
+
+	if (tdl_table_open(table, options->read_only ? TDL_OPEN_READ_ONLY : 0, &tdfs.table,
+			   &error) < 0) {
+		tdfs_msg(LOG_ERR, "%s", error.message);
+		return status;
+	}
+	tree.table = tdfs.table;
+	tdfs.tree = &tree;
+	if (open_incoming(&tdfs, &error) < 0) {
+		tdfs_msg(LOG_ERR, "%s: %s", table, error.message);
+		goto close_table;
+	}
+	tdfs.session = new_session(&tdfs, table);
+	if (tdfs.session == NULL)
+		goto close_incoming;
+	if (tdfs_serve(&tdfs, mountpoint, ready) == 0)
+		status = EXIT_SUCCESS;
+	fuse_session_destroy(tdfs.session);
+close_incoming:
+	tdfs_incoming_free(tdfs.incoming);
+close_table:
+	tdl_table_free(tdfs.table);
+	return status;
+}
+
+static int run(const struct tdfs_options *options)
+{
+	char *table, *mountpoint, why[TDL_MESSAGE_MAX];
+	int status, ready = -1;
+
+	if (tdfs_place_find(options->table, options->mountpoint, &table, &mountpoint, why,
+			    sizeof why) < 0) {
+		tdfs_msg(LOG_ERR, "%s", why);
+		return EXIT_FAILURE;
+	}
+	if (options->foreground || tdfs_background_fork(&ready, &status))
+		status = mount_table(options, table, mountpoint, ready);
+	free(table);
+	free(mountpoint);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct tdfs_options options;
+	char why[TDL_MESSAGE_MAX];
+	int status = EXIT_USAGE;
+
+	open_standard_streams();
+	if (tdfs_options_parse(&options, argc > 0 ? argc - 1 : 0, argv + 1, why, sizeof why) < 0) {
+		tdfs_msg(LOG_ERR, "%s (see tinydeltafs -h)", why);
+	} else if (options.help || options.show_version) {
+		if (options.help)
+			fputs(usage, stdout);
+		else
+			printf("tinydeltafs %s\nFUSE library version %s\n", TINYDELTA_VERSION,
+			       fuse_pkgversion());
+		status = fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	} else {
+		tdfs_msg_start(options.debug);
+		fuse_set_log_func(log_of_libfuse);
+		raise_descriptor_limit();
+		status = run(&options);
+	}
+	tdfs_options_clear(&options);
+	return status;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDFS_SERVE_H
+#define TDFS_SERVE_H
+
+#include "daemon.h"
+
+/*
+ * Mounts tdfs->session at `mountpoint` and answers requests until the file system is unmounted or
+ * SIGTERM, SIGINT or SIGHUP arrives; then unmounts. When the first request has been answered it
+ * lets the parent at the end of the pipe `ready` go (-1: there is none). Returns 0, or -1 after a
+ * message.
+ */
+int tdfs_serve(struct tdfs *tdfs, const char *mountpoint, int ready);
+
+#endif
