@@ -137,11 +137,14 @@ static void describe(char *out, size_t cap, const char *p, const char *end)
 		snprintf(out, cap, "a byte order mark");
 	} else if ((unsigned char)*p < 0x20 || *p == 0x7f) {
 		snprintf(out, cap, "control byte 0x%02x", (unsigned char)*p);
-	} else {
+	} else if ((unsigned char)*p >= 0x80) {
+		/* Which character it is may be hard to see. */
 		size_t len = tdl__utf8_length(p, (size_t)(end - p));
 
-		tdl__printable(shown, sizeof shown, p, word > 0 ? word : len);
-		snprintf(out, cap, "%s", shown);
+		snprintf(out, cap, "U+%04X", tdl__utf8_code(p, len));
+	} else {
+		snprintf(out, cap, "%s",
+			 tdl__printable(shown, sizeof shown, p, word > 0 ? word : 1));
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tokens of strict JSON and UTF-8. Bytes in, positions out: knows nothing of rows, schemas or
- * errors, allocates nothing and never recurses.
+ * Tokens of strict JSON. Bytes in, positions out: knows nothing of rows, schemas or errors,
+ * allocates nothing and never recurses.
  */
 #include "scan.h"
 
@@ -11,83 +11,6 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
-
-static bool between(unsigned char c, unsigned char low, unsigned char high)
-{
-	return c >= low && c <= high;
-}
-
-/* A UTF-8 sequence of two to four bytes. The second byte of some has a narrower range: that
- * refuses overlong forms, surrogates and what is past U+10FFFF. */
-static inline size_t multibyte_length(const unsigned char *p, size_t n)
-{
-	unsigned char lead = p[0];
-
-	if (lead < 0xc2)
-		return 0;
-	if (lead < 0xe0)
-		return n >= 2 && between(p[1], 0x80, 0xbf) ? 2 : 0;
-	if (lead < 0xf0) {
-		unsigned char low = lead == 0xe0 ? 0xa0 : 0x80;
-		unsigned char high = lead == 0xed ? 0x9f : 0xbf;
-
-		return n >= 3 && between(p[1], low, high) && between(p[2], 0x80, 0xbf) ? 3 : 0;
-	}
-	if (lead < 0xf5) {
-		unsigned char low = lead == 0xf0 ? 0x90 : 0x80;
-		unsigned char high = lead == 0xf4 ? 0x8f : 0xbf;
-
-		return n >= 4 && between(p[1], low, high) && between(p[2], 0x80, 0xbf) &&
-				       between(p[3], 0x80, 0xbf)
-			       ? 4
-			       : 0;
-	}
-	return 0;
-}
-
-size_t tdl__utf8_length(const char *p, size_t n)
-{
-	const unsigned char *u = (const unsigned char *)p;
-
-	return u[0] < 0x80 ? 1 : multibyte_length(u, n);
-}
-
-bool tdl__utf8_valid(const char *p, size_t n)
-{
-	const char *end = p + n;
-
-	while (p < end) {
-		size_t len = tdl__utf8_length(p, (size_t)(end - p));
-
-		if (len == 0)
-			return false;
-		p += len;
-	}
-	return true;
-}
-
-static inline bool splits_line(const unsigned char *p, size_t len)
-{
-	if (len == 2)
-		return p[0] == 0xc2 && p[1] == 0x85;
-	return len == 3 && p[0] == 0xe2 && p[1] == 0x80 && (p[2] | 1) == 0xa9;
-}
-
-bool tdl__splits_line(const char *p, size_t len)
-{
-	return splits_line((const unsigned char *)p, len);
-}
-
-bool tdl__breaks_line(const char *p, size_t len)
-{
-	const unsigned char *u = (const unsigned char *)p;
-
-	if (len == 1)
-		return u[0] < 0x20 || u[0] == 0x7f;
-	if (len == 2 && u[0] == 0xc2)
-		return u[1] < 0xa0;
-	return splits_line(u, len);
-}
 
 const char *tdl__skip_blank(const char *p, const char *end)
 {
@@ -154,6 +77,8 @@ wrong:
 
 const char *tdl__scan_string(const char *p, const char *end, unsigned *seen, const char **bad)
 {
+	bool splits = false;
+
 	for (;;) {
 		p = skip_plain(p, end);
 		if (p == end)
@@ -169,19 +94,11 @@ const char *tdl__scan_string(const char *p, const char *end, unsigned *seen, con
 		}
 		if ((unsigned char)*p < 0x20)
 			break;
-		/* Characters beyond ASCII seldom come alone. */
-		do {
-			const unsigned char *u = (const unsigned char *)p;
-			size_t len = multibyte_length(u, (size_t)(end - p));
-
-			if (len == 0) {
-				*bad = p;
-				return NULL;
-			}
-			if (splits_line(u, len))
-				*seen |= TDL__SEEN_SEPARATOR;
-			p += len;
-		} while (p < end && (unsigned char)*p >= 0x80);
+		p = tdl__utf8_skip(p, end, &splits, bad);
+		if (p == NULL)
+			return NULL;
+		if (splits)
+			*seen |= TDL__SEEN_SEPARATOR;
 	}
 	*bad = p;
 	return NULL;

@@ -5,27 +5,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "utf8.h"
+
 /*
- * Tokens of strict JSON and UTF-8 over bytes; no allocation, no state. rows and json build on it.
+ * Tokens of strict JSON over bytes; no allocation, no state. rows and json build on it.
  *
  * The tdl__scan_ functions take a token at p in [p, end) and return the byte behind it. Where it
  * is wrong they return NULL and *bad is the first wrong byte (a sequence that is no UTF-8 counts
  * from its first), or `end` where the text ends inside the token. They never read at `end`.
  */
-
-/* Length (1 to 4) of the valid UTF-8 sequence at p, or 0; n > 0 bytes are there. */
-size_t tdl__utf8_length(const char *p, size_t n);
-
-/* Whether all n bytes are valid UTF-8. */
-bool tdl__utf8_valid(const char *p, size_t n);
-
-/* Whether the valid UTF-8 character of `len` bytes at p is a control character (C0, DEL, C1) or
- * U+2028 or U+2029: what would break or forge a line when printed. */
-bool tdl__breaks_line(const char *p, size_t len);
-
-/* Whether the valid UTF-8 character of `len` bytes at p is U+0085, U+2028 or U+2029: what a Python
- * reader takes for the end of a line. */
-bool tdl__splits_line(const char *p, size_t len);
 
 /* The first byte that is no white space (20 09 0A 0D), or end. */
 const char *tdl__skip_blank(const char *p, const char *end);

@@ -82,22 +82,10 @@ static bool put_escaped(struct text *text, char c)
 	return true;
 }
 
-static unsigned code_point(const char *p, size_t len)
-{
-	unsigned c = (unsigned char)p[0];
-
-	if (len == 1)
-		return c;
-	c &= 0x7fu >> len;
-	for (size_t i = 1; i < len; i++)
-		c = c << 6 | ((unsigned char)p[i] & 0x3f);
-	return c;
-}
-
 /* The character of `len` bytes at p as one or two \u escapes. */
 static void put_units(struct text *text, const char *p, size_t len)
 {
-	unsigned c = code_point(p, len);
+	unsigned c = tdl__utf8_code(p, len);
 
 	if (c >= 0x10000) {
 		put_unit(text, 0xd800 + ((c - 0x10000) >> 10));
@@ -307,7 +295,7 @@ static size_t blank_length(const char *p, size_t n)
 
 	if (len == 0)
 		return 0;
-	c = code_point(p, len);
+	c = tdl__utf8_code(p, len);
 	if ((c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
 	    c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
 	    c == 0x202f || c == 0x205f || c == 0x3000)
