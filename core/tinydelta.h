@@ -76,20 +76,21 @@ enum tdl_code {
 	TDL_ERR_CORRUPT = -6,	  /* damaged log or data file */
 	TDL_ERR_UNSUPPORTED = -7, /* the file system lacks what is needed */
 	TDL_ERR_CONFLICT = -8,	  /* another writer committed first; nothing was changed */
-	TDL_ERR_SCHEMA = -9,	  /* rows or columns that are not valid; line and column say where */
-	TDL_ERR_LIMIT = -10,	  /* larger than a documented limit */
-	TDL_ERR_EMPTY = -11,	  /* no rows at all, so nothing to commit */
-	TDL_ERR_PUBLISHED = -12,  /* the commit is visible, but may not be durable: not to be redone */
+	TDL_ERR_SCHEMA = -9, /* rows or columns that are not valid; line and column say where */
+	TDL_ERR_LIMIT = -10, /* larger than a documented limit */
+	TDL_ERR_EMPTY = -11, /* no rows at all, so nothing to commit */
+	TDL_ERR_PUBLISHED =
+		-12, /* the commit is visible, but may not be durable: not to be redone */
 };
 
 #define TDL_MESSAGE_MAX 640
 
 typedef struct tdl_error {
-	int code;	   /* enum tdl_code, the same as the return value */
-	int os_error;	   /* errno of the call that failed, or 0 */
-	int64_t version;   /* the version concerned, or -1 */
-	uint64_t line;	   /* of the input or commit file, from 1; 0: the file as a whole */
-	uint64_t column;   /* byte in that line, from 1; 0: the line as a whole */
+	int code;	 /* enum tdl_code, the same as the return value */
+	int os_error;	 /* errno of the call that failed, or 0 */
+	int64_t version; /* the version concerned, or -1 */
+	uint64_t line;	 /* of the input or commit file, from 1; 0: the file as a whole */
+	uint64_t column; /* byte in that line, from 1; 0: the line as a whole */
 	char message[TDL_MESSAGE_MAX]; /* one line of valid UTF-8 without control bytes */
 } tdl_error;
 
@@ -98,7 +99,12 @@ TDL_API const char *tdl_library_version(void);
 
 /* ---- Schemas ------------------------------------------------------------------------------ */
 
-enum tdl_type { TDL_INT, TDL_FLOAT, TDL_STR, TDL_BOOL };
+enum tdl_type {
+	TDL_INT,
+	TDL_FLOAT,
+	TDL_STR,
+	TDL_BOOL
+};
 
 /* The columns of a table, in order. Immutable. */
 typedef struct tdl_schema tdl_schema;
@@ -179,12 +185,13 @@ TDL_API int tdl_table_writable(tdl_table *table, tdl_error *error);
 /* What is known of a version without looking at its data files. */
 typedef struct tdl_version_info {
 	int64_t version;
-	int64_t timestamp;     /* of the commit, as the log says it */
-	int64_t read_version;  /* the version its writer had read, or -1 (null in the log) */
-	const char *operation; /* "APPEND", ...; valid UTF-8; borrowed, lives as long as the table */
-	uint64_t files;	       /* live data files */
-	uint64_t num_records;  /* rows in them, as the log says it */
-	uint64_t bytes;	       /* the sum of their sizes, as the log says it */
+	int64_t timestamp;    /* of the commit, as the log says it */
+	int64_t read_version; /* the version its writer had read, or -1 (null in the log) */
+	const char
+		*operation;   /* "APPEND", ...; valid UTF-8; borrowed, lives as long as the table */
+	uint64_t files;	      /* live data files */
+	uint64_t num_records; /* rows in them, as the log says it */
+	uint64_t bytes;	      /* the sum of their sizes, as the log says it */
 	const tdl_schema *schema; /* borrowed, lives as long as the table */
 	const char *table_id;	  /* likewise */
 } tdl_version_info;
@@ -257,15 +264,19 @@ TDL_API int tdl_snapshot_open_file(tdl_snapshot *snapshot, uint64_t index, int *
 
 /* How to commit. A zeroed one with read_version = TDL_LATEST is right for most. */
 typedef struct tdl_commit_options {
-	int64_t read_version;  /* commit only where this is still the newest version; TDL_LATEST: any */
-	const char *source;    /* where the rows came from, for the log; NULL: unsaid */
+	int64_t read_version; /* commit only where this is still the newest version; TDL_LATEST: any
+			       */
+	const char *source;   /* where the rows came from, for the log; NULL: unsaid */
 	const char *user_name; /* who committed, for the log; NULL: unsaid */
 	/* Called now and then with the bytes of input done; NULL: not. */
 	void (*progress)(void *context, uint64_t bytes);
 	void *context;
 } tdl_commit_options;
 
-enum tdl_operation { TDL_APPEND, TDL_OVERWRITE };
+enum tdl_operation {
+	TDL_APPEND,
+	TDL_OVERWRITE
+};
 
 /*
  * Reads rows from `fd` to its end and commits them: appended to the newest version, or in place
@@ -349,8 +360,8 @@ TDL_API int tdl_staged_remove(tdl_staged *file, tdl_error *error);
  * When it returns 0 or PUBLISHED the staged name is gone; on other errors the file is as it was
  * and may be committed again after a change. Several threads may commit different files at once.
  */
-TDL_API int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options,
-			      int64_t *version, tdl_error *error);
+TDL_API int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64_t *version,
+			      tdl_error *error);
 
 #ifdef __cplusplus
 }
