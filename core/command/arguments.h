@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef ARGUMENTS_H
+#define ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "command.h"
+
+/*
+ * One option of a subcommand: a switch (`set`), or one with a value (`text`, NULL unless given;
+ * the last one given counts). An array of them ends with a zeroed one. -h and --help are always
+ * there besides.
+ */
+struct option {
+	const char *name;  /* without its dashes */
+	const char *value; /* what the usage calls the value; NULL for a switch */
+	const char *help;
+	bool required;
+	bool integer; /* the value must look like one: an optional minus sign and digits */
+	const char **text;
+	bool *set;
+};
+
+/* What parsing came to: go on, or end with this status (help was printed, or misuse reported). */
+enum {
+	ARGUMENTS_GO_ON = -1
+};
+
+/*
+ * Reads argv: options in any place, as --name VALUE or --name=VALUE, by any unique beginning of
+ * their name, up to "--". The operands are moved to the front of argv, followed by NULL; *count
+ * (may be NULL) gets their number, which is within the command's bounds.
+ */
+int arguments_parse(const struct command *command, const struct option *options, char **argv,
+		    size_t *count);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tinydelta.h"
+
+/* Exit statuses: 0 done, 1 refused or failed, 2 wrong use. */
+enum {
+	STATUS_DONE = 0,
+	STATUS_FAILED = 1,
+	STATUS_USAGE = 2
+};
+
+/*
+ * A subcommand. Its usage line and its help are made of this and of the options that it gives to
+ * arguments_parse(), so that they cannot differ from what it takes.
+ */
+struct command {
+	const char *name;
+	const char *operands; /* "TABLE NAME:TYPE..." */
+	unsigned min_operands, max_operands;
+	const char *summary; /* one sentence */
+	/* argv holds what follows the name. Returns the exit status. */
+	int (*run)(const struct command *command, char **argv);
+};
+
+extern const struct command command_create, command_append, command_overwrite, command_read,
+	command_describe, command_history, command_restore, command_vacuum;
+
+/* Failures are reported once, as one line "error: ..." on stderr; each returns STATUS_FAILED. */
+int report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int report_error(const tdl_error *error);
+
+/*
+ * A version given on the command line, digits as arguments_parse() lets through. Returns false,
+ * with the failure reported, for a number that no version can have.
+ */
+bool parse_version(const char *table, const char *text, int64_t *version);
+
+/* For `struct-to-be-freed *x AUTO(...)`. */
+static inline void free_table(tdl_table **table)
+{
+	tdl_table_free(*table);
+}
+
+static inline void unref_snapshot(tdl_snapshot **snapshot)
+{
+	tdl_snapshot_unref(*snapshot);
+}
+
+#define AUTO(function) __attribute__((cleanup(function)))
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What append and overwrite share: the input, and what the log is told about the commit.
+ */
+#include "commit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "arguments.h"
+#include "output.h"
+#include "progress.h"
+
+struct input {
+	int fd;
+	const char *name;   /* for messages */
+	const char *source; /* for the log; NULL: unsaid */
+	uint64_t size;	    /* 0: unknown */
+};
+
+static void close_input(struct input *input)
+{
+	if (input->fd > STDERR_FILENO)
+		close(input->fd);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
+/* Looks before it opens, too: opening a device can have effects of its own. */
+static bool is_fit(const char *file, const struct stat *st)
+{
+	if (S_ISREG(st->st_mode) || S_ISFIFO(st->st_mode))
+		return true;
+	if (S_ISDIR(st->st_mode))
+		report("%s: is a directory", file);
+	else
+		report("%s: is neither a regular file nor a FIFO (\"--file -\" reads any "
+		       "standard input)",
+		       file);
+	return false;
+}
+
+static bool open_input(const char *file, struct input *input)
+{
+	struct stat st;
+
+	if (strcmp(file, "-") == 0) {
+		input->fd = STDIN_FILENO;
+		input->name = "stdin";
+		if (fstat(STDIN_FILENO, &st) == 0 && S_ISREG(st.st_mode))
+			input->size = (uint64_t)st.st_size;
+		return true;
+	}
+	if (stat(file, &st) == 0) {
+		if (!is_fit(file, &st))
+			return false;
+		input->fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	}
+	if (input->fd < 0 || fstat(input->fd, &st) != 0) {
+		report("%s: %s", file, strerror(errno));
+		return false;
+	}
+	if (!is_fit(file, &st))
+		return false;
+	input->name = file;
+	input->source = base_name(file);
+	input->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+	return true;
+}
+
+bool commit_options(const char *table, const char *read_version, char user[static 24],
+		    tdl_commit_options *options)
+{
+	const struct passwd *entry = getpwuid(geteuid());
+
+	memset(options, 0, sizeof *options);
+	options->read_version = TDL_LATEST;
+	if (entry != NULL) {
+		options->user_name = entry->pw_name;
+	} else {
+		snprintf(user, 24, "%ju", (uintmax_t)geteuid());
+		options->user_name = user;
+	}
+	return read_version == NULL || parse_version(table, read_version, &options->read_version);
+}
+
+int commit_rows(const struct command *command, char **argv, enum tdl_operation operation,
+		const char *done)
+{
+	const char *file = NULL, *read_version = NULL;
+	const struct option options[] = {
+		{ .name = "file",
+		  .value = "FILE",
+		  .help = "the rows, one JSON object a line; \"-\" is standard input",
+		  .required = true,
+		  .text = &file },
+		{ .name = "read-version",
+		  .value = "N",
+		  .help = READ_VERSION_HELP,
+		  .integer = true,
+		  .text = &read_version },
+		{ 0 },
+	};
+	tdl_table *table AUTO(free_table) = NULL;
+	struct input input AUTO(close_input) = { .fd = -1 };
+	tdl_commit_options how;
+	tdl_error error = { 0 };
+	int64_t version;
+	char user[24], committed[64];
+	int status = arguments_parse(command, options, argv, NULL);
+
+	if (status != ARGUMENTS_GO_ON)
+		return status;
+	if (!commit_options(argv[0], read_version, user, &how))
+		return STATUS_FAILED;
+	/* The table first: opening a FIFO waits for its writer. */
+	if (tdl_table_open(argv[0], 0, &table, &error) < 0)
+		return report_error(&error);
+	if (!open_input(file, &input))
+		return STATUS_FAILED;
+	how.source = input.source;
+	how.progress = progress_at;
+
+	progress_begin(input.size);
+	status = tdl_table_write(table, operation, input.fd, input.name, &how, &version, &error);
+	progress_end();
+	if (status < 0)
+		return report_error(&error);
+	snprintf(committed, sizeof committed, "%s as version %" PRId64, done, version);
+	output_text("%s\n", committed);
+	return output_finish(committed);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Failures, as one line on stderr whatever is in the names that it quotes.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "command.h"
+#include "progress.h"
+
+/* Control bytes would forge lines and drive terminals. */
+static void print_line(const char *text)
+{
+	progress_end();
+	fputs("error: ", stderr);
+	for (; *text != '\0'; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c < 0x20 || c == 0x7f)
+			fprintf(stderr, "\\x%02x", c);
+		else
+			fputc(c, stderr);
+	}
+	fputc('\n', stderr);
+}
+
+int report(const char *format, ...)
+{
+	char text[8192];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	print_line(text);
+	return STATUS_FAILED;
+}
+
+int report_error(const tdl_error *error)
+{
+	print_line(error->message);
+	return STATUS_FAILED;
+}
+
+bool parse_version(const char *table, const char *text, int64_t *version)
+{
+	long long value;
+
+	errno = 0;
+	value = strtoll(text, NULL, 10);
+	if (errno != 0 || value < 0) {
+		report("%s: no such version: %s", table, text);
+		return false;
+	}
+	*version = value;
+	return true;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tinydelta restore: a new version that is what an older one was.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "arguments.h"
+#include "commit.h"
+#include "output.h"
+
+static int run(const struct command *command, char **argv)
+{
+	const char *text = NULL, *read_version = NULL;
+	const struct option options[] = {
+		{ .name = "version",
+		  .value = "K",
+		  .help = "the version to go back to",
+		  .required = true,
+		  .integer = true,
+		  .text = &text },
+		{ .name = "read-version",
+		  .value = "N",
+		  .help = READ_VERSION_HELP,
+		  .integer = true,
+		  .text = &read_version },
+		{ 0 },
+	};
+	tdl_table *table AUTO(free_table) = NULL;
+	tdl_commit_options how;
+	tdl_error error = { 0 };
+	int64_t target, version;
+	char user[24], committed[80];
+	int status = arguments_parse(command, options, argv, NULL);
+
+	if (status != ARGUMENTS_GO_ON)
+		return status;
+	if (!parse_version(argv[0], text, &target) ||
+	    !commit_options(argv[0], read_version, user, &how))
+		return STATUS_FAILED;
+	if (tdl_table_open(argv[0], 0, &table, &error) < 0 ||
+	    tdl_table_restore(table, target, &how, &version, &error) < 0)
+		return report_error(&error);
+	snprintf(committed, sizeof committed, "restored version %" PRId64 " as version %" PRId64,
+		 target, version);
+	output_text("%s\n", committed);
+	return output_finish(committed);
+}
+
+const struct command command_restore = {
+	.name = "restore",
+	.operands = "TABLE",
+	.min_operands = 1,
+	.max_operands = 1,
+	.summary = "Make an older version the newest again, as a new version.",
+	.run = run,
+};
