@@ -202,6 +202,9 @@ class Installed(TestCase):
                 "lib/libtinydelta.so.0",
                 "lib/libtinydelta.so.0.1.0",
                 "lib/pkgconfig/tinydelta.pc",
+                "share/bash-completion/completions/tinydelta",
+                "share/man/man1/tinydelta.1",
+                "share/man/man8/mount.tinydelta.8",
             },
         )
 

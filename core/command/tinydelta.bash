@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+# Completion of tinydelta's commands, options, tables and version numbers for bash.
+
+_tinydelta_versions() {
+    local name
+    for name in "$1"/_delta_log/[0-9]*.json; do
+        name=${name##*/}
+        [[ $name =~ ^0*([0-9]+)\.json$ && ${#name} == 25 ]] && echo "${BASH_REMATCH[1]}"
+    done
+}
+
+_tinydelta() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+    local command=${COMP_WORDS[1]} options table i
+
+    # "--version=3" comes as three words.
+    if [[ $current == "=" ]]; then
+        current=
+    elif [[ $previous == "=" ]]; then
+        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "create append overwrite read describe history \
+            restore vacuum --help --version" -- "$current")
+        return
+    fi
+
+    case $command in
+    append | overwrite) options="--file --read-version" ;;
+    read | describe) options="--version" ;;
+    restore) options="--version --read-version" ;;
+    vacuum) options="--older-than --dry-run" ;;
+    *) options= ;;
+    esac
+
+    case $previous in
+    --file)
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+        ;;
+    --version | --read-version)
+        # The table is the first word that is neither an option nor the value of one.
+        for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
+            case ${COMP_WORDS[i]} in
+            --dry-run | --help | -h) ;;
+            -*)
+                [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i++))
+                ((i++))
+                ;;
+            *)
+                table=${COMP_WORDS[i]}
+                break
+                ;;
+            esac
+        done
+        # The word is as typed; a home directory has not been put in yet.
+        [[ $table == \~/* ]] && table=$HOME/${table#\~/}
+        mapfile -t COMPREPLY < <(compgen -W "$(_tinydelta_versions "${table:-.}")" -- "$current")
+        return
+        ;;
+    --older-than) return ;;
+    esac
+
+    if [[ $current == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options --help" -- "$current")
+    else
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -d -- "$current")
+    fi
+}
+
+complete -F _tinydelta tinydelta
