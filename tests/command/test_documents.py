@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""The manual pages and the completion say what the programs take."""
+
+import re
+
+import harness
+from harness import SOURCE, TestCase
+
+COMMANDS = ("create", "append", "overwrite", "read", "describe", "history", "restore", "vacuum")
+PAGE = SOURCE / "core" / "command" / "tinydelta.1"
+HELPER_PAGE = SOURCE / "mount-helper" / "mount.tinydelta.8"
+COMPLETION = SOURCE / "core" / "command" / "tinydelta.bash"
+
+
+class Pages(TestCase):
+    def test_lint(self):
+        tool = self.require_tool("mandoc")
+        for page in (PAGE, HELPER_PAGE):
+            result = harness.run([tool, "-T", "lint", "-W", "warning", page])
+            self.assertEqual((result.status, result.out), (0, b""), str(result))
+
+    def shown(self, page, section):
+        """A section as it is read, in one line."""
+        tool = self.require_tool("mandoc")
+        text = self.ok([tool, "-T", "ascii", "-O", "width=1000", page]).text
+        text = re.sub(r".\x08", "", text)
+        found = re.search(rf"(?ms)^{section}\n(.*?)(?=^[A-Z])", text)
+        self.assertIsNotNone(found, f"{page} has no {section}")
+        return found[1]
+
+    def test_synopsis_is_what_help_shows(self):
+        lines = [
+            " ".join(line.split()) for line in self.shown(PAGE, "SYNOPSIS").splitlines() if line
+        ]
+        wanted = []
+        for command in COMMANDS:
+            usage = self.tinydelta(command, "--help").text.splitlines()[0]
+            wanted.append(usage.removeprefix("usage: ").replace("NAME:TYPE...", "NAME:TYPE ..."))
+        self.assertEqual(lines, wanted + ["tinydelta --help | --version"])
+
+    def test_every_option_is_explained(self):
+        shown = self.shown(PAGE, "DESCRIPTION")
+        explained = set(re.findall(r"(?m)^ +(?:-h, )?(--[a-z-]+)(?: [A-Z]+)?(?:  |$)", shown))
+        known = {"--help", "--version"}
+        for command in COMMANDS:
+            known.update(re.findall(r"(?m)^  (?:-h, )?(--[a-z-]+)", self.tinydelta(command, "--help").text))
+            self.assertRegex(shown, rf"(?m)^ +{command} TABLE")
+        self.assertEqual(explained, known)
+
+    def test_the_helpers_letters(self):
+        helper = harness.program("mount.tinydelta")
+        said = self.ok([helper, "--help"]).text
+        letters = re.findall(r"(?m)^  (-[a-zA-Z])\b", said)
+        self.assertEqual(len(letters), 9)
+        shown = self.shown(HELPER_PAGE, "DESCRIPTION")
+        self.assertEqual(re.findall(r"(?m)^ +(-[a-zA-Z])\b", shown), letters)
+
+    def test_the_helpers_options(self):
+        """Each mount option that the page names is taken, and what the daemon is given is named."""
+        shown, rest, _ = self.shown(HELPER_PAGE, "MOUNT OPTIONS").partition("Options that concern")
+        self.assertTrue(rest)
+        named = set()
+        for line in re.findall(r"(?m)^ {5}(\S.*?)(?:  |$)", shown):
+            named.update(re.findall(r"([a-z_]+)(?:=[A-Z]+)?(?:,|$)", line))
+        source = (SOURCE / "mount-helper" / "mountopts.c").read_text()
+        passed = set(re.findall(r'\{ "([a-z_]+)", PASS', source))
+        self.assertGreater(len(passed), 10)
+        self.assertEqual(passed - named, set(), "options without a word in the page")
+        self.assertEqual(named - passed, {"ro", "rw", "remount"}, "the page names others")
+
+
+class Completion(TestCase):
+    def complete(self, *words):
+        """What bash offers for the last of the words."""
+        script = (
+            'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+            'compopt() { :; }; _tinydelta; printf "%s\\n" "${COMPREPLY[@]}"'
+        )
+        said = self.sh(script, COMPLETION, "tinydelta", *words, cwd=self.scratch)
+        self.assertEqual(said.err, b"")
+        return sorted(said.text.split())
+
+    def test_commands(self):
+        self.assertEqual(self.complete(""), sorted([*COMMANDS, "--help", "--version"]))
+        self.assertEqual(self.complete("re"), ["read", "restore"])
+
+    def test_options_are_those_of_the_help(self):
+        for command in COMMANDS:
+            said = self.tinydelta(command, "--help").text
+            known = sorted(set(re.findall(r"(?m)^  (?:-h, )?(--[a-z-]+)", said)))
+            self.assertEqual(self.complete(command, "T", "--"), known, command)
+
+    def test_versions(self):
+        table = self.table(rows=[{"id": 1}], name="t")
+        for _ in range(9):
+            self.append(table, [{"id": 2}])
+        (table / "_delta_log" / "9.json").write_bytes(b"")
+        numbers = sorted(str(n) for n in range(11))
+        self.assertEqual(self.complete("read", "t", "--version", ""), numbers)
+        self.assertEqual(self.complete("read", "--version", "1", "t", "--version", "1"), ["1", "10"])
+        self.assertEqual(self.complete("read", "t", "--version", "=", "1"), ["1", "10"])
+        self.assertEqual(self.complete("restore", "--version", "=", "1", "t", "--read-version", "="), numbers)
+        self.assertEqual(self.complete("read", "nonexistent", "--version", ""), [])
+
+    def test_files(self):
+        self.file(b"", "rows.jsonl")
+        self.path("folder").mkdir()
+        self.assertEqual(self.complete("append", "t", "--file", ""), ["folder", "rows.jsonl"])
+        self.assertEqual(self.complete("append", ""), ["folder"])
+
+    def test_shellcheck(self):
+        tool = self.require_tool("shellcheck")
+        self.ok([tool, COMPLETION])

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""What every subcommand has in common: help, wrong use, standard output that cannot be written."""
+
+import os
+import subprocess
+
+import harness
+from harness import TestCase
+
+COMMANDS = ("create", "append", "overwrite", "read", "describe", "history", "restore", "vacuum")
+
+
+class Usage(TestCase):
+    def misuse(self, *words, says):
+        """Wrong use: status 2, a usage line and one error line, nothing on stdout."""
+        result = self.tinydelta_fails(*words, status=2)
+        self.assertEqual(result.out, b"")
+        lines = result.error.splitlines()
+        self.assertEqual(len(lines), 2, str(result))
+        self.assertTrue(lines[0].startswith("usage: tinydelta "), str(result))
+        self.assertEqual(lines[1], "error: " + says)
+
+    def test_no_command(self):
+        self.misuse(says="missing command (tinydelta --help lists them)")
+
+    def test_unknown_command(self):
+        for word, meant in (
+            ("raed", "read"),
+            ("histroy", "history"),
+            ("apend", "append"),
+            ("vaccum", "vacuum"),
+            ("overwirte", "overwrite"),
+            ("crate", "create"),
+        ):
+            self.misuse(word, "T", says=f"unknown command: {word} (did you mean {meant}?)")
+        for word in ("mount", "", "x" * 5000, "READ"):
+            result = self.tinydelta_fails(word, status=2)
+            self.assertNotIn("did you mean", result.error)
+
+    def test_names_do_not_forge_lines(self):
+        self.misuse(
+            "a\nb\x1b[31m", says="unknown command: a\\x0ab\\x1b[31m (tinydelta --help lists them)"
+        )
+
+    def test_operands(self):
+        self.misuse("create", says="missing arguments: TABLE NAME:TYPE...")
+        self.misuse("create", "T", says="missing arguments: TABLE NAME:TYPE...")
+        for command in COMMANDS[1:]:
+            self.misuse(command, says="missing arguments: TABLE")
+        self.misuse("history", "T", "U", says="unexpected argument: U")
+        self.misuse("read", "--", says="missing arguments: TABLE")
+
+    def test_options(self):
+        self.misuse("append", "T", says="missing option: --file")
+        self.misuse("overwrite", "T", says="missing option: --file")
+        self.misuse("restore", "T", says="missing option: --version")
+        self.misuse("read", "T", "--version", says="option --version needs a value")
+        self.misuse("read", "T", "--bogus", says="unknown option: --bogus")
+        self.misuse("read", "T", "--file", "x", says="unknown option: --file")
+        self.misuse("read", "T", "-v", says="unknown option: -v")
+        self.misuse("vacuum", "T", "--dry-run=yes", says="option --dry-run takes no value")
+
+    def test_numbers(self):
+        for text in ("1x", "x", "", "-", "+1", " 1", "1 ", "1.0", "0x1", "1_0", "\u0661"):
+            wrong = f": not a whole number: {text}"
+            self.misuse("read", "T", "--version", text, says="option --version" + wrong)
+            self.misuse("vacuum", "T", f"--older-than={text}", says="option --older-than" + wrong)
+
+    def test_numbers_out_of_range_are_no_versions(self):
+        table = self.table()
+        for text in ("-1", "-9223372036854775808", "9223372036854775808", "9" * 40):
+            for words in (
+                ("read", table, "--version", text),
+                ("describe", table, f"--version={text}"),
+                ("restore", table, "--version", text),
+                ("append", table, "--file", os.devnull, "--read-version", text),
+            ):
+                result = self.tinydelta_fails(*words)
+                self.assertEqual(result.error, f"error: {table}: no such version: {text}\n")
+            if text != "-9223372036854775808":
+                self.tinydelta_fails("vacuum", table, "--older-than", text)
+        self.assertEqual(self.versions(table), [0])
+
+    def test_options_stand_anywhere(self):
+        table = self.table(rows=[{"id": 1}])
+        for words in (
+            ("read", "--version", "1", table),
+            ("read", table, "--version=1"),
+            ("read", "--vers", "0001", "--", table),
+            ("read", "--version", "0", table, "--version", "1"),
+        ):
+            self.assertEqual(self.tinydelta(*words).out, b'{"id":1}\n')
+        harness.run(["cp", "-a", table, self.path("--version")])
+        said = self.tinydelta("read", "--version", "1", "--", "--version", cwd=self.scratch)
+        self.assertEqual(said.out, b'{"id":1}\n')
+
+    def test_help(self):
+        said = self.tinydelta("--help").text
+        self.assertEqual(said, self.tinydelta("-h").text)
+        for command in COMMANDS:
+            self.assertRegex(said, rf"(?m)^  {command} ")
+            helped = self.tinydelta(command, "--help").text
+            self.assertEqual(helped, self.tinydelta(command, "-h").text)
+            self.assertTrue(helped.startswith(f"usage: tinydelta {command} TABLE"), helped)
+            # Also where the rest is missing or wrong.
+            self.assertEqual(helped, self.tinydelta(command, "a", "b", "--help").text)
+
+    def test_version(self):
+        self.assertRegex(self.tinydelta("--version").text, r"\Atinydelta [0-9]+\.[0-9]+\.[0-9]+\n\Z")
+
+
+class Output(TestCase):
+    def run_to(self, target, *words):
+        with open(target, "wb") as out:
+            return subprocess.run(
+                [harness.program("tinydelta"), *map(str, words)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                timeout=60,
+                check=False,
+            )
+
+    def test_full(self):
+        table = self.table(rows=[{"id": 1}])
+        for words in (
+            ("--help",),
+            ("read", "--help"),
+            ("read", table),
+            ("describe", table),
+            ("history", table),
+            ("vacuum", table),
+        ):
+            ended = self.run_to("/dev/full", *words)
+            self.assertEqual(ended.returncode, 1, words)
+            self.assertEqual(
+                ended.stderr, b"error: standard output: No space left on device\n", words
+            )
+
+    def test_full_after_a_commit(self):
+        table = self.table()
+        file = self.file([{"id": 1}])
+        ended = self.run_to("/dev/full", "append", table, "--file", file)
+        self.assertEqual(ended.returncode, 1)
+        self.assertEqual(
+            ended.stderr,
+            b"error: standard output: No space left on device; "
+            b"appended as version 1 nevertheless: do not do it again\n",
+        )
+        self.assertEqual(self.versions(table), [0, 1])
+
+    def test_closed(self):
+        table = self.table(rows=[{"id": 1}])
+        before = sorted(p.read_bytes() for p in table.glob("part-*"))
+        program = harness.program("tinydelta")
+        for command in ("read", "history"):
+            result = harness.run(
+                ["bash", "-c", '"$1" "$2" "$3" >&-', "bash", program, command, table]
+            )
+            self.assertEqual(result.status, 1)
+            self.assertEqual(result.error, "error: standard output: Bad file descriptor\n")
+        result = harness.run(
+            ["bash", "-c", '"$1" append "$2" --file - <&- >&- 2>&-', "bash", program, table]
+        )
+        self.assertEqual(result.status, 1)
+        self.assertEqual(sorted(p.read_bytes() for p in table.glob("part-*")), before)
+        self.assertEqual(self.versions(table), [0, 1])
+
+    def test_nobody_reads(self):
+        table = self.table(rows=[{"id": i} for i in range(200000)])
+        script = 'set -o pipefail; "$1" "$2" "$3" | head -n 1'
+        for command in ("read", "history"):
+            result = harness.run(
+                ["bash", "-c", script, "bash", harness.program("tinydelta"), command, table]
+            )
+            self.assertIn(result.status, (0, 141), str(result))
+            self.assertEqual(result.err, b"")
+        # Where the signal is ignored, as under some supervisors.
+        result = harness.run(
+            ["bash", "-c", "trap '' PIPE; " + script]
+            + ["bash", harness.program("tinydelta"), "read", table]
+        )
+        self.assertEqual((result.status, result.err), (1, b""), str(result))
+        self.assertEqual(result.out, b'{"id":0}\n')
