@@ -112,13 +112,11 @@ static int keep_string(tdl__commit *commit, tdl__span value, size_t *at, size_t 
 	return commit->strings.failed ? tdl__fail_nomem(error) : 0;
 }
 
-static bool whole_number(tdl__span object, const char *name, uint64_t *out)
+static bool whole_number(tdl__span value, uint64_t *out)
 {
-	tdl__span value;
 	int64_t number;
 
-	if (!tdl__json_member(object, name, &value) || !tdl__json_int64(value, &number) ||
-	    number < 0)
+	if (value.p == NULL || !tdl__json_int64(value, &number) || number < 0)
 		return false;
 	*out = (uint64_t)number;
 	return true;
@@ -126,37 +124,50 @@ static bool whole_number(tdl__span object, const char *name, uint64_t *out)
 
 static int read_info(tdl__commit *commit, tdl__span info, bool first, tdl_error *error)
 {
-	tdl__span value;
+	enum {
+		TIMESTAMP,
+		OPERATION,
+		READ_VERSION,
+		ACTIONS,
+		CRC32C,
+		ENGINE,
+		COUNT
+	};
+	static const char *const names[COUNT] = { "timestamp", "operation", "readVersion",
+						  "actions",   "crc32c",    "engineInfo" };
+	static const char ours[] = "\"tinydeltafs/";
+	tdl__span values[COUNT];
 	uint64_t lines, crc;
 	size_t length;
 	int r;
 
 	if (tdl__json_kind(info) != '{')
 		return bad(error, "commitInfo is no object");
-	if (!tdl__json_member(info, "timestamp", &value) ||
-	    !tdl__json_int64(value, &commit->timestamp))
+	tdl__json_members(info, names, COUNT, values);
+	if (values[TIMESTAMP].p == NULL || !tdl__json_int64(values[TIMESTAMP], &commit->timestamp))
 		return bad(error, "commitInfo without a whole number as its timestamp");
-	if (!tdl__json_member(info, "operation", &value))
+	if (values[OPERATION].p == NULL)
 		return bad(error, "commitInfo without operation");
-	r = keep_string(commit, value, &commit->operation, &length,
+	r = keep_string(commit, values[OPERATION], &commit->operation, &length,
 			"the operation in commitInfo is no text", error);
 	if (r < 0)
 		return r;
 	commit->read_version = -1;
-	if (tdl__json_member(info, "readVersion", &value) && tdl__json_kind(value) != 'n' &&
-	    (!tdl__json_int64(value, &commit->read_version) || commit->read_version < 0))
+	if (values[READ_VERSION].p != NULL && tdl__json_kind(values[READ_VERSION]) != 'n' &&
+	    (!tdl__json_int64(values[READ_VERSION], &commit->read_version) ||
+	     commit->read_version < 0))
 		return bad(error, "the readVersion in commitInfo is no version");
 	commit->has_info = true;
 
 	/* What we write promises the lines behind it; so a commit that says it is ours and promises
 	 * nothing was tampered with. */
-	commit->checked = first && whole_number(info, "actions", &lines) &&
-			  whole_number(info, "crc32c", &crc) && crc <= UINT32_MAX;
+	commit->checked = first && whole_number(values[ACTIONS], &lines) &&
+			  whole_number(values[CRC32C], &crc) && crc <= UINT32_MAX;
 	if (commit->checked) {
 		commit->promised_lines = lines;
 		commit->promised_crc = (uint32_t)crc;
-	} else if (tdl__json_member(info, "engineInfo", &value) && value.n > 13 &&
-		   memcmp(value.p, "\"tinydeltafs/", 13) == 0) {
+	} else if (values[ENGINE].p != NULL && values[ENGINE].n > strlen(ours) &&
+		   memcmp(values[ENGINE].p, ours, strlen(ours)) == 0) {
 		return bad(error, "commitInfo has lost its actions or crc32c");
 	}
 	return 0;
@@ -164,16 +175,25 @@ static int read_info(tdl__commit *commit, tdl__span info, bool first, tdl_error 
 
 static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error *error)
 {
+	enum {
+		PATH,
+		SIZE,
+		NUM_RECORDS,
+		CRC32C,
+		COUNT
+	};
+	static const char *const names[COUNT] = { "path", "size", "numRecords", "crc32c" };
 	tdl__action action = { .is_add = is_add };
-	tdl__span value;
+	tdl__span values[COUNT];
 	uint64_t crc;
 	int r;
 
 	if (tdl__json_kind(file) != '{')
 		return bad(error, is_add ? "add is no object" : "remove is no object");
-	if (!tdl__json_member(file, "path", &value))
+	tdl__json_members(file, names, COUNT, values);
+	if (values[PATH].p == NULL)
 		return bad(error, is_add ? "add without path" : "remove without path");
-	r = keep_string(commit, value, &action.path, &action.path_length,
+	r = keep_string(commit, values[PATH], &action.path, &action.path_length,
 			"the path of a data file is no text", error);
 	if (r < 0)
 		return r;
@@ -183,14 +203,12 @@ static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error
 		if (!tdl__path_safe(path))
 			return tdl__fail(error, TDL_ERR_CORRUPT,
 					 "unsafe path of a data file, \"%.200s\"", path);
-		if (!whole_number(file, "size", &action.size))
+		if (!whole_number(values[SIZE], &action.size))
 			return bad(error, "add without a whole number as its size");
-		if (!whole_number(file, "numRecords", &action.num_records))
+		if (!whole_number(values[NUM_RECORDS], &action.num_records))
 			return bad(error, "add without a whole number as its numRecords");
-		if (whole_number(file, "crc32c", &crc) && crc <= UINT32_MAX) {
-			action.has_crc = true;
-			action.crc = (uint32_t)crc;
-		}
+		action.has_crc = whole_number(values[CRC32C], &crc) && crc <= UINT32_MAX;
+		action.crc = action.has_crc ? (uint32_t)crc : 0;
 	}
 	if (!tdl__reserve(&commit->actions, &commit->cap, commit->count + 1, sizeof action))
 		return tdl__fail_nomem(error);
@@ -286,7 +304,15 @@ static bool empty_list(tdl__span text)
 
 int tdl__commit_line(tdl__commit *commit, tdl__span line, bool first, tdl_error *error)
 {
-	tdl__span value;
+	enum {
+		INFO,
+		METADATA,
+		ADD,
+		REMOVE,
+		COUNT
+	};
+	static const char *const names[COUNT] = { "commitInfo", "metaData", "add", "remove" };
+	tdl__span values[COUNT];
 	size_t at;
 	int r = 0;
 
@@ -299,14 +325,15 @@ int tdl__commit_line(tdl__commit *commit, tdl__span line, bool first, tdl_error 
 		return 0;
 	if (tdl__json_kind(line) != '{')
 		return bad(error, "an action that is no object");
-	if (tdl__json_member(line, "commitInfo", &value))
-		r = read_info(commit, value, first, error);
-	if (r == 0 && tdl__json_member(line, "metaData", &value))
-		r = read_metadata(commit, value, error);
-	if (r == 0 && tdl__json_member(line, "add", &value))
-		r = read_file(commit, value, true, error);
-	if (r == 0 && tdl__json_member(line, "remove", &value))
-		r = read_file(commit, value, false, error);
+	tdl__json_members(line, names, COUNT, values);
+	if (values[INFO].p != NULL)
+		r = read_info(commit, values[INFO], first, error);
+	if (r == 0 && values[METADATA].p != NULL)
+		r = read_metadata(commit, values[METADATA], error);
+	if (r == 0 && values[ADD].p != NULL)
+		r = read_file(commit, values[ADD], true, error);
+	if (r == 0 && values[REMOVE].p != NULL)
+		r = read_file(commit, values[REMOVE], false, error);
 	return r;
 }
 

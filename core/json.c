@@ -121,19 +121,34 @@ static bool means(tdl__span string, const char *name, size_t length)
 	return length == 0;
 }
 
-bool tdl__json_member(tdl__span object, const char *name, tdl__span *value)
+void tdl__json_members(tdl__span object, const char *const *names, size_t count, tdl__span *values)
 {
-	size_t length = strlen(name);
-	tdl__span key, v;
-	bool found = false;
+	tdl__span key, value;
 
-	while (tdl__json_next(&object, &key, &v)) {
-		if (means(key, name, length)) {
-			*value = v;
-			found = true;
+	for (size_t i = 0; i < count; i++)
+		values[i] = (tdl__span){ NULL, 0 };
+	while (tdl__json_next(&object, &key, &value)) {
+		bool plain = memchr(key.p, '\\', key.n) == NULL;
+
+		for (size_t i = 0; i < count; i++) {
+			size_t length = strlen(names[i]);
+
+			if (plain ? key.n == length + 2 && memcmp(key.p + 1, names[i], length) == 0
+				  : means(key, names[i], length))
+				values[i] = value;
 		}
 	}
-	return found;
+}
+
+bool tdl__json_member(tdl__span object, const char *name, tdl__span *value)
+{
+	tdl__span found;
+
+	tdl__json_members(object, &name, 1, &found);
+	if (found.p == NULL)
+		return false;
+	*value = found;
+	return true;
 }
 
 char tdl__json_kind(tdl__span value)

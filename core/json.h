@@ -34,6 +34,9 @@ bool tdl__json_next(tdl__span *rest, tdl__span *key, tdl__span *value);
  * after unescaping. False where there is none. */
 bool tdl__json_member(tdl__span object, const char *name, tdl__span *value);
 
+/* The same for `count` names in one pass; values[i].p is NULL where names[i] is missing. */
+void tdl__json_members(tdl__span object, const char *const *names, size_t count, tdl__span *values);
+
 /* The first byte of the value behind white space: '{' '[' '"' 't' 'f' 'n' '-' or a digit. */
 char tdl__json_kind(tdl__span value);
 

@@ -93,7 +93,8 @@ static int damaged_file(const tdl__log *log, int64_t version, const char *what, 
 	return damaged(log, version, 0, &why, error);
 }
 
-static int open_commit(const tdl__log *log, int64_t version, int *fd, tdl_error *error)
+static int open_commit(const tdl__log *log, int64_t version, int *fd, uint64_t *size,
+		       tdl_error *error)
 {
 	_cleanup_close_ int got = -1;
 	char name[TDL__LOG_NAME_MAX];
@@ -122,6 +123,7 @@ static int open_commit(const tdl__log *log, int64_t version, int *fd, tdl_error 
 	if (st.st_size == 0)
 		return damaged_file(log, version, "is empty", error);
 	*fd = tdl__steal_fd(&got);
+	*size = (uint64_t)st.st_size;
 	return 0;
 }
 
@@ -144,7 +146,8 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 	bool eof = false;
 	char stack[4096];
 	char *at = stack;
-	int r = open_commit(log, version, &fd, error);
+	uint64_t size, total = 0;
+	int r = open_commit(log, version, &fd, &size, error);
 
 	if (r < 0)
 		return r;
@@ -181,7 +184,9 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 				return tdl__fail_errno(error, r,
 						       "cannot read version %" PRId64 " of %s",
 						       version, log->table);
-			eof = got < cap - end;
+			/* A commit never grows, so its size saves asking for more. */
+			total += got;
+			eof = got < cap - end || total == size;
 			end += got;
 			continue;
 		}

@@ -102,22 +102,25 @@ void tdl__hex(char out[TDL__HEX_MAX], const uint8_t bytes[16])
 	out[32] = '\0';
 }
 
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+/* 1 + the value of a digit, 0 for what is none. A log has two of these texts a commit, so digits
+ * are looked up. */
+static const uint8_t digits[256] = {
+	['0'] = 1,  ['1'] = 2,	['2'] = 3,  ['3'] = 4,	['4'] = 5,  ['5'] = 6,
+	['6'] = 7,  ['7'] = 8,	['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12,
+	['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+};
 
 bool tdl__unhex(uint8_t bytes[16], const char *hex)
 {
-	for (int i = 0; i < 16; i++) {
-		int high = digit(hex[2 * i]);
-		int low = high < 0 ? -1 : digit(hex[2 * i + 1]);
+	const uint8_t *p = (const uint8_t *)hex;
 
-		if (low < 0)
+	for (int i = 0; i < 16; i++, p += 2) {
+		/* A text that is too short ends in a NUL, which is no digit either. */
+		unsigned high = digits[p[0]], low = high != 0 ? digits[p[1]] : 0;
+
+		if (low == 0)
 			return false;
-		bytes[i] = (uint8_t)(high << 4 | low);
+		bytes[i] = (uint8_t)((high - 1) << 4 | (low - 1));
 	}
 	return true;
 }
