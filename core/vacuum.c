@@ -155,6 +155,13 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static void sort(struct paths *paths)
+{
+	/* qsort() wants an array even for none. */
+	if (paths->count > 0)
+		qsort(paths->items, paths->count, sizeof(char *), by_name);
+}
+
 /* Deletes and names the files of one kind; `skip` bytes of a path are not part of it. */
 static int sweep(struct vacuum *vacuum, struct paths *paths, size_t skip,
 		 void (*found)(void *context, const char *path), void *context, tdl_error *error)
@@ -193,9 +200,9 @@ static int look(struct vacuum *vacuum, tdl_error *error)
 		return tdl__fail_errno(error, why, "cannot list %s", table->path);
 	if (vacuum->parts.failed || vacuum->temps.failed || vacuum->staged.failed)
 		return tdl__fail_nomem(error);
-	qsort(vacuum->parts.items, vacuum->parts.count, sizeof(char *), by_name);
-	qsort(vacuum->temps.items, vacuum->temps.count, sizeof(char *), by_name);
-	qsort(vacuum->staged.items, vacuum->staged.count, sizeof(char *), by_name);
+	sort(&vacuum->parts);
+	sort(&vacuum->temps);
+	sort(&vacuum->staged);
 	return 0;
 }
 
