@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kill -9 at every system call by which a commit touches the table.
+"""Writers stopped and held up: kill -9 at every system call by which a commit touches the table.
 
 strace first records the calls of an undisturbed run, and then stops one run after the other at
 the next of them, before it is carried out. What must hold each time: the table has version N or
@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 
 import harness
 from harness import TestCase
@@ -144,6 +145,79 @@ class Command(Stopped):
             self.assertEqual(said.out, b"", about)
             if said.status != 0:
                 self.assertRegex(said.error, r"\Aerror: [^\n]+\n\Z", about)
+
+
+class Delayed(Stopped):
+    """What another writer does between two steps of a commit."""
+
+    def between(self, name, count, act, *arguments):
+        """Runs `tinydelta arguments...`, does act() while its call `count` of `name` is held up,
+        and returns the Result. The call is known to be held up when its temporary commit is there."""
+        log = self.scratch / "t" / "_delta_log"
+        child = subprocess.Popen(
+            ["strace", "-o", "/dev/null", "-e", f"trace={name}"]
+            + ["-e", f"inject={name}:delay_enter=1000000:when={count}"]
+            + [harness.program("tinydelta"), *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.addCleanup(child.kill)
+        while child.poll() is None and not any(n.endswith(".tmp") for n in os.listdir(log)):
+            pass
+        act()
+        out, err = child.communicate(timeout=60)
+        return harness.Result(arguments, child.returncode, out, err)
+
+    def test_a_vacuum_that_knows_no_locks(self):
+        # The second link is the publish: the part is there, and no commit names it yet.
+        table = self.fresh()
+        other = Reference(table)
+        gone = []
+        result = self.between(
+            "linkat", 2, lambda: gone.extend(other.vacuum()), "append", table, "--file", self.rows
+        )
+        self.assertEqual(len(gone), 1, "the other took the part away")
+        self.assertEqual(result.status, 0, str(result))
+        self.check(table, self.before[-1] + ROWS, True, str(result))
+
+    def test_our_own_vacuum_waits(self):
+        table = self.fresh()
+        said = []
+        result = self.between(
+            "linkat",
+            2,
+            lambda: said.append(self.tinydelta("vacuum", table).text),
+            *("append", table, "--file", self.rows),
+        )
+        self.assertEqual(said, ["no orphan files\n"])
+        self.check(table, self.before[-1] + ROWS, True, str(result))
+
+    def test_an_append_goes_on_after_a_lost_race(self):
+        table = self.fresh()
+        other = Reference(table)
+        result = self.between(
+            *("linkat", 2, lambda: other.append([{"id": 5}])),
+            *("append", table, "--file", self.rows),
+        )
+        self.assertEqual(result.text, f"appended as version {self.head + 2}\n", str(result))
+        self.assertEqual(other.read(self.head + 2), self.before[-1] + b'{"id":5}\n' + ROWS)
+        info = other.actions(self.head + 2)[0]["commitInfo"]
+        self.assertEqual(info["readVersion"], self.head + 1)
+
+    def test_an_overwrite_gives_up_after_a_lost_race(self):
+        for arguments in (["overwrite", "--file", self.rows], ["restore", "--version", "1"]):
+            table = self.fresh()
+            other = Reference(table)
+            link = 1 if arguments[0] == "restore" else 2
+            result = self.between(
+                *("linkat", link, lambda: other.append([{"id": 5}])),
+                *(arguments[0], table, *arguments[1:]),
+            )
+            self.assertEqual(result.status, 1, str(result))
+            self.assertIn("another writer committed first", result.error)
+            self.assertEqual(other.read(other.head()), self.before[-1] + b'{"id":5}\n')
+            parts = [n for n in os.listdir(table) if n.startswith("part-")]
+            self.assertEqual(len(parts), 3, "the loser's data file is gone")
 
 
 class Daemon(Stopped):
