@@ -146,7 +146,7 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 	bool eof = false;
 	char stack[4096];
 	char *at = stack;
-	uint64_t size, total = 0;
+	uint64_t size = 0, total = 0;
 	int r = open_commit(log, version, &fd, &size, error);
 
 	if (r < 0)
