@@ -258,7 +258,7 @@ class Daemon(Stopped):
             if "rows.jsonl" in left:
                 (mnt / "incoming/rows.jsonl").unlink()
             self.assertEqual(mnt.names("incoming"), [], about)
-            mnt.expect_log("")
+            mnt.expect_log(".*incomplete.*")
 
     def test_drop(self):
         self.require_fuse()
