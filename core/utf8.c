@@ -217,7 +217,7 @@ static const char *skip_text16(const char *p, const char *end, bool *splits)
 		before = (1u << n) - 1;
 		if (unusual != 0)
 			wrong |= wrong_mask(v);
-		if (wrong & (before | (stops & -stops)))
+		if (wrong & (before << 1 | 1))
 			break;
 		if (unusual != 0 && (splits_mask(v) & before) != 0)
 			*splits = true;
