@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#define ACCESS_TIMES ((unsigned long)(MS_NOATIME | MS_RELATIME | MS_STRICTATIME))
+
 /* The flags that the mount has now; a remount replaces all of them. */
 static unsigned long current_flags(unsigned long st)
 {
@@ -27,6 +29,8 @@ static unsigned long current_flags(unsigned long st)
 	for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
 		if (st & flags[i].st)
 			ms |= flags[i].ms;
+	if (!(st & (ST_NOATIME | ST_RELATIME)))
+		ms |= MS_STRICTATIME;
 	return ms;
 }
 
@@ -58,13 +62,12 @@ int remount(const char *directory, const struct mountopts *options, char *why, s
 		return -1;
 	}
 	flags = (current_flags(st.f_flag) & ~options->clear) | options->set;
-	/* The three ways to keep access times exclude one another. */
-	if (options->set & MS_NOATIME)
-		flags &= ~(unsigned long)(MS_RELATIME | MS_STRICTATIME);
-	else if (options->set & (MS_RELATIME | MS_STRICTATIME))
-		flags &= ~(unsigned long)MS_NOATIME;
-	if (options->set & MS_STRICTATIME)
-		flags &= ~(unsigned long)MS_RELATIME;
+	/* One of the three ways to keep access times; with none of them the kernel would leave what
+	 * it has. */
+	if (options->set & ACCESS_TIMES)
+		flags = (flags & ~ACCESS_TIMES) | (options->set & ACCESS_TIMES);
+	else if (!(flags & ACCESS_TIMES))
+		flags |= options->clear & MS_RELATIME ? MS_STRICTATIME : MS_RELATIME;
 	if (options->read_only)
 		flags |= MS_RDONLY;
 	if (mount(NULL, directory, NULL, MS_REMOUNT | flags, NULL) != 0) {
