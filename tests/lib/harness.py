@@ -57,7 +57,7 @@ def build_root():
     root = os.environ.get("TDL_BUILD")
     if not root:
         raise RuntimeError("TDL_BUILD is not set: it names the meson build directory")
-    return pathlib.Path(root)
+    return pathlib.Path(root).resolve()
 
 
 def program(name):
