@@ -17,12 +17,14 @@
 struct tdfs_options;
 struct tdfs_incoming;
 struct tdfs_tree;
+struct tdfs_buffers;
 
 struct tdfs {
 	tdl_table *table;
 	const struct tdfs_options *options;
 	struct fuse_session *session;
 	struct tdfs_tree *tree;
+	struct tdfs_buffers *buffers;
 	struct tdfs_incoming *incoming; /* NULL: incoming/ is empty and read-only */
 };
 
@@ -35,9 +37,16 @@ struct tdfs {
 #define TDFS_INO_INCOMING ((fuse_ino_t)2)
 #define TDFS_INO_STAGED	  ((fuse_ino_t)1 << 62)
 
-/* Two tables of requests, of the same shape as libfuse's; ops.c makes one of them. */
+/*
+ * Two tables of requests, of the same shape as libfuse's; ops.c makes one of them. A lookup of
+ * "incoming" in the root is answered by the incoming operations' own lookup of "." in incoming/.
+ */
 extern const struct fuse_lowlevel_ops tdfs_tree_ops;
 extern const struct fuse_lowlevel_ops tdfs_incoming_ops;
+
+/* To be called after a commit, before its close is answered and without a lock: the kernel forgets
+ * the times it knows of the directories that show all versions. */
+void tdfs_tree_changed(const struct tdfs *tdfs);
 
 static inline struct tdfs *tdfs_of(fuse_req_t req)
 {

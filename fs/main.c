@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "background.h"
+#include "buffers.h"
 #include "daemon.h"
 #include "incoming.h"
 #include "msg.h"
@@ -156,9 +157,14 @@ static int mount_table(const struct tdfs_options *options, const char *table,
 	}
 	tree.table = tdfs.table;
 	tdfs.tree = &tree;
+	tdfs.buffers = tdfs_buffers_new();
+	if (tdfs.buffers == NULL) {
+		tdfs_msg(LOG_ERR, "out of memory");
+		goto close_table;
+	}
 	if (open_incoming(&tdfs, &error) < 0) {
 		tdfs_msg(LOG_ERR, "%s: %s", table, error.message);
-		goto close_table;
+		goto free_buffers;
 	}
 	tdfs.session = new_session(&tdfs, table);
 	if (tdfs.session == NULL)
@@ -168,6 +174,8 @@ static int mount_table(const struct tdfs_options *options, const char *table,
 	fuse_session_destroy(tdfs.session);
 close_incoming:
 	tdfs_incoming_free(tdfs.incoming);
+free_buffers:
+	tdfs_buffers_free(tdfs.buffers);
 close_table:
 	tdl_table_free(tdfs.table);
 	return status;

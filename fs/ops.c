@@ -13,7 +13,10 @@
 
 #include <errno.h>
 
+#include "buffers.h"
 #include "opts.h"
+
+_Static_assert(TDFS_MAX_READ <= TDFS_BUFFER_SIZE, "an answer has room");
 
 static bool is_incoming(const struct tdfs *tdfs, fuse_ino_t ino)
 {

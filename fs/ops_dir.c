@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "buffers.h"
 #include "ops_tree.h"
 
 void tdfs_tree_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -70,11 +71,13 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool
 
 	if (!tdfs_node_of(req, ino, &directory))
 		return;
-	buffer = tdfs_thread_buffer(size);
+	buffer = tdfs_buffers_take(tdfs->buffers);
 	if (buffer == NULL) {
 		fuse_reply_err(req, ENOMEM);
 		return;
 	}
+	if (size > TDFS_BUFFER_SIZE)
+		size = TDFS_BUFFER_SIZE;
 	while (tdfs_tree_entry(tdfs->tree, directory, next, &item) > 0) {
 		size_t length = add(req, &directory, plus, buffer + used, size - used, &item);
 
@@ -84,6 +87,7 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool
 		next = item.next;
 	}
 	fuse_reply_buf(req, buffer, used);
+	tdfs_buffers_give(tdfs->buffers, buffer);
 }
 
 void tdfs_tree_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,

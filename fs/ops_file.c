@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "buffers.h"
 #include "ops_tree.h"
 
 struct record {
@@ -95,17 +96,20 @@ void tdfs_tree_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 static void read_data(fuse_req_t req, struct tdfs_node node, size_t size, off_t offset,
 		      struct fuse_file_info *fi)
 {
-	void *buffer = tdfs_thread_buffer(size);
+	struct tdfs_buffers *buffers = tdfs_of(req)->buffers;
+	void *buffer = tdfs_buffers_take(buffers);
 	tdl_error error;
 	size_t got;
 
-	if (buffer == NULL)
+	if (buffer == NULL) {
 		fuse_reply_err(req, ENOMEM);
-	else if (tdl_snapshot_read(snapshot_of(fi), buffer, size, (uint64_t)offset, &got, &error) <
-		 0)
+		return;
+	}
+	if (tdl_snapshot_read(snapshot_of(fi), buffer, size, (uint64_t)offset, &got, &error) < 0)
 		tdfs_answer_error(req, node, NULL, &error);
 	else
 		fuse_reply_buf(req, buffer, got);
+	tdfs_buffers_give(buffers, buffer);
 }
 
 void tdfs_tree_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
@@ -117,7 +121,8 @@ void tdfs_tree_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 
 	if (!tdfs_node_of(req, ino, &node))
 		return;
-	if (offset < 0) {
+	/* The kernel asks for no more than the session allows; less would be taken for the end. */
+	if (offset < 0 || size > TDFS_BUFFER_SIZE) {
 		fuse_reply_err(req, EINVAL);
 		return;
 	}

@@ -7,10 +7,7 @@
 #include "ops_tree.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
 
 #include "errmap.h"
@@ -42,7 +39,15 @@ void tdfs_answer_error(fuse_req_t req, struct tdfs_node node, const char *name,
 
 double tdfs_timeout(enum tdfs_lasting lasting)
 {
-	return lasting == TDFS_FOR_EVER ? 1e9 : 0; /* seconds: thirty years */
+	switch (lasting) {
+	case TDFS_NOW:
+		return 0;
+	case TDFS_A_MOMENT:
+		return 0.001;
+	case TDFS_FOR_EVER:
+		return 1e9; /* seconds: thirty years */
+	}
+	return 0;
 }
 
 int tdfs_fill_entry(const struct tdfs *tdfs, struct tdfs_node node, enum tdfs_lasting name_lasting,
@@ -115,52 +120,15 @@ static void tree_statfs(fuse_req_t req, fuse_ino_t ino)
 	fuse_reply_statfs(req, &st);
 }
 
-struct buffer {
-	size_t size;
-	void *bytes;
-};
-
-static pthread_key_t buffer_key;
-static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
-
-static void free_buffer(void *value)
+void tdfs_tree_changed(const struct tdfs *tdfs)
 {
-	struct buffer *buffer = value;
+	static const enum tdfs_kind kinds[] = { TDFS_ROOT, TDFS_LATEST, TDFS_HISTORY };
 
-	free(buffer->bytes);
-	free(buffer);
-}
-
-static void make_buffer_key(void)
-{
-	if (pthread_key_create(&buffer_key, free_buffer) != 0)
-		abort(); /* the process has a thousand keys, and none is left at its start */
-}
-
-void *tdfs_thread_buffer(size_t size)
-{
-	struct buffer *buffer;
-	void *bytes;
-
-	pthread_once(&buffer_once, make_buffer_key);
-	buffer = pthread_getspecific(buffer_key);
-	if (buffer == NULL) {
-		buffer = calloc(1, sizeof *buffer);
-		if (buffer == NULL)
-			return NULL;
-		if (pthread_setspecific(buffer_key, buffer) != 0) {
-			free(buffer);
-			return NULL;
-		}
-	}
-	if (buffer->size < size) {
-		/* On page boundaries the kernel copies best. */
-		if (posix_memalign(&bytes, 4096, size) != 0)
-			return NULL;
-		free(buffer->bytes);
-		*buffer = (struct buffer){ size, bytes };
-	}
-	return buffer->bytes;
+	/* Attributes only, which takes no lock of the kernel that a request could hold. One that
+	 * it does not know of is no error. */
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		fuse_lowlevel_notify_inval_inode(
+			tdfs->session, tdfs_node_ino((struct tdfs_node){ kinds[i], 0 }), -1, 0);
 }
 
 const struct fuse_lowlevel_ops tdfs_tree_ops = {

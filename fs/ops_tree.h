@@ -25,10 +25,6 @@ double tdfs_timeout(enum tdfs_lasting lasting);
 int tdfs_fill_entry(const struct tdfs *tdfs, struct tdfs_node node, enum tdfs_lasting name_lasting,
 		    struct fuse_entry_param *entry, tdl_error *error);
 
-/* A buffer of at least `size` bytes that belongs to this thread until it asks again; NULL when out
- * of memory. Requests come one at a time in a thread, so one is enough. */
-void *tdfs_thread_buffer(size_t size);
-
 void tdfs_tree_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void tdfs_tree_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		       struct fuse_file_info *fi);

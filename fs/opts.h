@@ -31,7 +31,7 @@ struct tdfs_options {
 	char *flags; /* generic mount flags, separated by commas, escaped for libfuse; "" none */
 };
 
-#define TDFS_MAX_READ (1u << 20)
+#define TDFS_MAX_READ (1u << 20) /* of one request; a buffer's size */
 
 /*
  * Reads the arguments after the program's name. Options may stand anywhere before a "--". With

@@ -308,7 +308,10 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 		.st_blksize = directory ? 4096 : 128 << 10,
 	};
 	st->st_mtim = st->st_ctim = st->st_atim = commit_time(info.timestamp);
-	*lasting = kinds[node.kind].numbered && readable ? TDFS_FOR_EVER : TDFS_NOW;
+	if (kinds[node.kind].numbered)
+		*lasting = readable ? TDFS_FOR_EVER : TDFS_NOW;
+	else
+		*lasting = TDFS_A_MOMENT;
 	return 0;
 }
 

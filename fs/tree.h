@@ -60,6 +60,7 @@ struct tdfs_tree {
 /* How long what is told of a node or name holds. */
 enum tdfs_lasting {
 	TDFS_NOW,      /* ask again each time */
+	TDFS_A_MOMENT, /* some milliseconds: one path after another need not ask about the root */
 	TDFS_FOR_EVER, /* a version never changes */
 };
 

@@ -164,7 +164,7 @@ Test(tree, attributes)
 	struct stat st;
 
 	open_table();
-	st = stat_of(TDFS_ROOT, 0, TDFS_NOW);
+	st = stat_of(TDFS_ROOT, 0, TDFS_A_MOMENT);
 	cr_assert_eq(st.st_mode, S_IFDIR | 0550);
 	cr_assert_eq(st.st_nlink, 1);
 	cr_assert_eq(st.st_uid, geteuid());
@@ -187,7 +187,7 @@ Test(tree, set_id_and_sticky_bits_do_not_show)
 {
 	chmod(folder, 07777);
 	open_table();
-	cr_assert_eq(stat_of(TDFS_ROOT, 0, TDFS_NOW).st_mode, S_IFDIR | 0555);
+	cr_assert_eq(stat_of(TDFS_ROOT, 0, TDFS_A_MOMENT).st_mode, S_IFDIR | 0555);
 	cr_assert_eq(stat_of(TDFS_DATA, 1, TDFS_FOR_EVER).st_mode, S_IFREG | 0444);
 }
 
@@ -250,9 +250,9 @@ Test(tree, names)
 	leads(history, "v1.json", TDFS_RECORD, 1, TDFS_FOR_EVER);
 	leads(history, "latest.json", TDFS_RECORD, 2, TDFS_NOW);
 	leads(v1, ".", TDFS_VERSION, 1, TDFS_NOW);
-	leads(v1, "..", TDFS_ROOT, 0, TDFS_NOW);
+	leads(v1, "..", TDFS_ROOT, 0, TDFS_A_MOMENT);
 	leads(data, "..", TDFS_VERSION, 1, TDFS_NOW);
-	leads(root, "..", TDFS_ROOT, 0, TDFS_NOW);
+	leads(root, "..", TDFS_ROOT, 0, TDFS_A_MOMENT);
 }
 
 Test(tree, names_that_are_none)
@@ -305,7 +305,7 @@ Test(tree, a_commit_is_found_when_it_is_looked_for)
 	add(4, 5000, "{\"i\":4}\n");
 	leads(latest, "data.jsonl", TDFS_DATA, 4, TDFS_NOW);
 	add(5, 6000, "{\"i\":5}\n");
-	cr_assert_eq(stat_of(TDFS_ROOT, 0, TDFS_NOW).st_mtim.tv_sec, 6);
+	cr_assert_eq(stat_of(TDFS_ROOT, 0, TDFS_A_MOMENT).st_mtim.tv_sec, 6);
 }
 
 /* ---- Damage ------------------------------------------------------------------------------- */
