@@ -250,9 +250,9 @@ Test(tree, names)
 	leads(history, "v1.json", TDFS_RECORD, 1, TDFS_FOR_EVER);
 	leads(history, "latest.json", TDFS_RECORD, 2, TDFS_NOW);
 	leads(v1, ".", TDFS_VERSION, 1, TDFS_NOW);
-	leads(v1, "..", TDFS_ROOT, 0, TDFS_A_MOMENT);
+	leads(v1, "..", TDFS_ROOT, 0, TDFS_NOW);
 	leads(data, "..", TDFS_VERSION, 1, TDFS_NOW);
-	leads(root, "..", TDFS_ROOT, 0, TDFS_A_MOMENT);
+	leads(root, "..", TDFS_ROOT, 0, TDFS_NOW);
 }
 
 Test(tree, names_that_are_none)
