@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of a staged file from its creation to the close that finishes it: create, open, flush,
+ * release, and the end of the mount. Here is decided when a drop is committed. Knows nothing of
+ * FUSE, of /proc or of the table; incoming.h has the contract.
+ */
+#include "incoming.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "incoming_state.h"
+#include "names.h"
+
+bool tdfs_handle_writes(const struct tdfs_handle *handle)
+{
+	return handle->writes;
+}
+
+/* A close of it commits. */
+static bool commits(const struct tdfs_drop *drop)
+{
+	return drop->node.name && !tdfs_name_is_temporary(drop->node.name);
+}
+
+static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_node *node,
+				      const struct tdfs_caller *caller, int flags)
+{
+	struct tdfs_handle *handle = calloc(1, sizeof *handle);
+	struct tdfs_drop *drop = tdfs_drop_of(node);
+	int access = flags & O_ACCMODE;
+
+	if (!handle)
+		return NULL;
+	handle->node = node;
+	handle->reads = access != O_WRONLY;
+	handle->writes = access != O_RDONLY;
+	handle->appends = flags & O_APPEND;
+	node->users++;
+	if (!drop || !handle->writes)
+		return handle;
+	if (drop->writers == 0 && drop->size == 0 && drop->base == 0 && !drop->failed)
+		tdfs_drop_rewritten(in, drop);
+	handle->serial = ++drop->opens;
+	drop->writers++;
+	drop->writer = caller->uid;
+	handle->tid = caller->tid;
+	tdfs_people_note(in, drop, caller->tid, true);
+	return handle;
+}
+
+/* ---- Create ------------------------------------------------------------------------------- */
+
+/*
+ * Makes a drop under a name that is not listed; a ghost there ends. Gives the lock up meanwhile.
+ * EEXIST where somebody else was first.
+ */
+static int make_drop(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid, gid_t gid,
+		     struct tdfs_drop **made)
+{
+	struct tdfs_drop *drop = NULL;
+	struct tdfs_node *node;
+	void *file;
+	int fd, why;
+
+	tdfs_unlock(in);
+	why = in->backend.create(in->backend.context, name, &file, &fd);
+	tdfs_lock(in);
+	if (why)
+		return why;
+	node = tdfs_node_by_name(in, name);
+	if (node && tdfs_node_listed(node)) {
+		why = EEXIST;
+	} else {
+		if (node)
+			tdfs_ghost_end(in, tdfs_drop_of(node));
+		drop = tdfs_drop_new(in, name, mode, uid, gid, file, fd);
+		why = drop ? 0 : ENOMEM;
+	}
+	if (why) {
+		tdfs_unlock(in);
+		in->backend.remove(in->backend.context, file);
+		in->backend.free(in->backend.context, file);
+		tdfs_lock(in);
+		return why;
+	}
+	*made = drop;
+	return 0;
+}
+
+static int open_existing(struct tdfs_incoming *in, const struct tdfs_caller *caller, uint64_t ino,
+			 int flags, struct stat *st, struct tdfs_handle **handle)
+{
+	struct tdfs_node *node;
+	int why = tdfs_incoming_open(in, caller, ino, flags, handle);
+
+	if (why)
+		return why;
+	tdfs_lock(in);
+	node = (*handle)->node;
+	node->lookups++;
+	tdfs_node_stat(node, st);
+	tdfs_unlock(in);
+	return 0;
+}
+
+int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			 const char *name, mode_t mode, int flags, struct stat *st,
+			 struct tdfs_handle **handle)
+{
+	struct tdfs_node *node;
+	struct tdfs_drop *drop;
+	int why;
+
+	if (strlen(name) > TDL_STAGED_NAME_MAX)
+		return ENAMETOOLONG;
+	if (tdfs_name_is_note(name))
+		return EPERM;
+	tdfs_lock(in);
+	tdfs_ghosts_expire(in);
+	do {
+		node = tdfs_node_by_name(in, name);
+		if (node && tdfs_node_listed(node)) {
+			uint64_t ino = node->ino;
+
+			tdfs_unlock(in);
+			if (!handle || flags & O_EXCL)
+				return EEXIST;
+			why = open_existing(in, caller, ino, flags, st, handle);
+			if (why != ESTALE)
+				return why;
+			tdfs_lock(in); /* it went meanwhile */
+			why = EEXIST;
+			continue;
+		}
+		why = make_drop(in, name, mode, caller->uid, caller->gid, &drop);
+	} while (why == EEXIST);
+	if (why == 0 && handle) {
+		*handle = handle_new(in, &drop->node, caller, flags);
+		if (!*handle) {
+			/* It stays, empty and listed. */
+			why = ENOMEM;
+		}
+	}
+	if (why == 0) {
+		drop->node.lookups++;
+		tdfs_node_stat(&drop->node, st);
+	}
+	tdfs_unlock(in);
+	return why;
+}
+
+/* ---- Open --------------------------------------------------------------------------------- */
+
+/*
+ * A published file is opened for writing. Its inode cannot become another file; so the name gets
+ * a fresh drop, where it is the writer's own ghost, and ESTALE makes the kernel look the name up
+ * again.
+ */
+static int open_published(struct tdfs_incoming *in, struct tdfs_drop *drop,
+			  const struct tdfs_caller *caller)
+{
+	struct tdfs_node *node = &drop->node;
+	struct tdfs_drop *fresh;
+	int wrote = node->name ? tdfs_people_wrote(in, drop, caller) : 0;
+	char *name;
+
+	if (wrote == TDFS_LATER)
+		return TDFS_LATER;
+	if (!wrote || !node->name || drop->state != TDFS_PUBLISHED)
+		return ESTALE;
+	name = strdup(node->name);
+	if (!name)
+		return ENOMEM;
+	(void)make_drop(in, name, node->mode, node->uid, node->gid, &fresh);
+	free(name);
+	return ESTALE;
+}
+
+/* O_TRUNC while another process has it open for writing. */
+static int may_truncate(struct tdfs_incoming *in, struct tdfs_drop *drop,
+			const struct tdfs_caller *caller)
+{
+	if (drop->writers == 0)
+		return 0;
+	if (!caller->may_wait)
+		return TDFS_LATER;
+	return tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, -1, caller->tid).held ? EBUSY : 0;
+}
+
+static int truncate_all(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	if (drop->size > 0 && ftruncate(drop->fd, 0) != 0)
+		return errno;
+	drop->size = 0;
+	drop->base = 0;
+	drop->changes++;
+	drop->node.mtime = drop->node.ctime = tdfs_time();
+	tdfs_drop_rewritten(in, drop);
+	return 0;
+}
+
+static int open_drop(struct tdfs_incoming *in, struct tdfs_drop *drop,
+		     const struct tdfs_caller *caller, int flags)
+{
+	for (;;) {
+		int why;
+
+		if (drop->state == TDFS_PUBLISHING) {
+			if (!caller->may_wait)
+				return TDFS_LATER;
+			tdfs_drop_wait(in, drop);
+		}
+		if (drop->state == TDFS_PUBLISHED)
+			return open_published(in, drop, caller);
+		if (!(flags & O_TRUNC))
+			return 0;
+		why = may_truncate(in, drop, caller);
+		if (why)
+			return why;
+		if (drop->state == TDFS_OPEN)
+			return truncate_all(in, drop);
+	}
+}
+
+int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *caller, uint64_t ino,
+		       int flags, struct tdfs_handle **handle)
+{
+	bool changes = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
+	struct tdfs_node *node;
+	struct tdfs_drop *drop;
+	int why = 0;
+
+	tdfs_lock(in);
+	node = tdfs_node_by_ino(in, ino);
+	if (!node) {
+		tdfs_unlock(in);
+		return ESTALE;
+	}
+	drop = tdfs_drop_of(node);
+	node->users++;
+	if (!drop && changes)
+		why = EPERM;
+	else if (drop && changes)
+		why = open_drop(in, drop, caller, flags);
+	else if (drop && !drop->file)
+		why = ESTALE; /* published, and nobody had it open */
+	if (why == 0) {
+		*handle = handle_new(in, node, caller, flags);
+		if (!*handle)
+			why = ENOMEM;
+	}
+	node->users--;
+	tdfs_node_settle(in, node);
+	tdfs_unlock(in);
+	return why;
+}
+
+/* ---- Flush -------------------------------------------------------------------------------- */
+
+int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			      struct tdfs_handle *handle)
+{
+	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+	int why = 0;
+
+	if (!drop || !handle->writes)
+		return 0;
+	tdfs_lock(in);
+	tdfs_people_note(in, drop, caller->tid, false);
+	if (commits(drop) || drop->state == TDFS_PUBLISHED) {
+		drop->looking++;
+		drop->node.users++;
+		why = TDFS_LATER;
+	}
+	tdfs_unlock(in);
+	return why;
+}
+
+static void sleep_unlocked(struct tdfs_incoming *in, unsigned ms)
+{
+	tdfs_unlock(in);
+	in->backend.wait(in->backend.context, ms);
+	tdfs_lock(in);
+}
+
+/*
+ * Whether somebody still has the drop open for writing. Descriptors that an exec is about to close
+ * are waited for. With nothing to publish it only takes note of a writer that is being killed.
+ */
+static bool is_held(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t closer)
+{
+	const unsigned step = 4;
+
+	for (unsigned waited = 0;; waited += step) {
+		struct tdfs_verdict verdict = tdfs_people_look(
+			in, drop,
+			tdfs_drop_unpublished(drop) ? TDFS_LOOK_HOLDERS : TDFS_LOOK_KILLED, closer,
+			0);
+
+		if (!verdict.held || !verdict.till_exec || waited >= TDFS_EXEC_MS)
+			return verdict.held;
+		sleep_unlocked(in, step);
+	}
+}
+
+/* The looks of closes that came before ours may find that a writer was killed. */
+static void wait_for_looks(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	const unsigned step = 2, limit = 200;
+
+	for (unsigned waited = 0; drop->looking > 0 && waited < limit; waited += step)
+		sleep_unlocked(in, step);
+}
+
+/* Decides what a close means, once its look is done; the last one commits. */
+static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t closer)
+{
+	bool first = true;
+
+	/* Whoever opens or writes between the look and the commit is looked at again; one that
+	 * never stops holds it. */
+	for (int rounds = 0; rounds < 8; rounds++) {
+		uint64_t opens, changes;
+		bool held;
+
+		tdfs_drop_wait(in, drop);
+		opens = drop->opens;
+		changes = drop->changes;
+		held = is_held(in, drop, closer);
+		if (first) {
+			drop->looking--;
+			first = false;
+		}
+		if (drop->state == TDFS_PUBLISHED)
+			return drop->answer;
+		if (drop->state == TDFS_PUBLISHING)
+			continue;
+		if (!commits(drop))
+			return 0;
+		if (!tdfs_drop_unpublished(drop))
+			return drop->answer;
+		if (held)
+			return 0;
+		wait_for_looks(in, drop);
+		if (drop->state != TDFS_OPEN || drop->opens != opens || drop->changes != changes ||
+		    !commits(drop) || !tdfs_drop_unpublished(drop))
+			continue;
+		if (in->closing) {
+			drop->unanswered = true;
+			return EIO;
+		}
+		return tdfs_drop_publish(in, drop, drop->node.name);
+	}
+	return 0;
+}
+
+int tdfs_incoming_flush(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			struct tdfs_handle *handle)
+{
+	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+	int answer;
+
+	tdfs_lock(in);
+	answer = finish(in, drop, caller->tid);
+	drop->node.users--;
+	tdfs_unlock(in);
+	return answer;
+}
+
+/* ---- Release ------------------------------------------------------------------------------ */
+
+/* The last handle for writing goes, and nobody has closed for good: a look was too slow, or did
+ * not see everyone. */
+static bool is_left_over(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	return drop->writers == 1 && commits(drop) && !in->closing &&
+	       (drop->state == TDFS_PUBLISHING || tdfs_drop_unpublished(drop));
+}
+
+int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			  struct tdfs_handle *handle)
+{
+	struct tdfs_node *node = handle->node;
+	struct tdfs_drop *drop = handle->writes ? tdfs_drop_of(node) : NULL;
+
+	tdfs_lock(in);
+	if (drop && is_left_over(in, drop)) {
+		if (!caller->may_wait) {
+			tdfs_unlock(in);
+			return TDFS_LATER;
+		}
+		tdfs_drop_wait(in, drop);
+		if (is_left_over(in, drop))
+			(void)tdfs_drop_publish(in, drop, drop->node.name);
+	}
+	if (drop)
+		drop->writers--;
+	node->users--;
+	tdfs_node_settle(in, node);
+	tdfs_unlock(in);
+	free(handle);
+	return 0;
+}
+
+/* ---- The ends of a mount ------------------------------------------------------------------ */
+
+void tdfs_incoming_adopt(struct tdfs_incoming *in, void *file, int fd, const char *name,
+			 int64_t mtime)
+{
+	static const char why[] = "incomplete: the mount ended before this file was committed; "
+				  "rename it to commit it as it is, or remove it";
+	struct tdfs_drop *drop = NULL;
+	struct stat st;
+	char *free_name;
+
+	if (fstat(fd, &st) != 0)
+		memset(&st, 0, sizeof st);
+	tdfs_lock(in);
+	free_name = tdfs_free_name(in, name);
+	if (free_name)
+		drop = tdfs_drop_new(in, free_name, 0644, st.st_uid, st.st_gid, file, fd);
+	if (drop) {
+		drop->size = (uint64_t)st.st_size;
+		drop->node.mtime = (struct timespec){ .tv_sec = mtime / 1000,
+						      .tv_nsec = mtime % 1000 * 1000000 };
+		if (drop->size > 0) {
+			tdfs_drop_taint(drop, why);
+			drop->settled = drop->changes;
+			drop->answer = EIO;
+			tdfs_note_set(in, drop, why);
+		}
+	}
+	tdfs_unlock(in);
+	if (!drop)
+		in->backend.free(in->backend.context, file);
+	free(free_name);
+}
+
+void tdfs_incoming_close(struct tdfs_incoming *in)
+{
+	tdfs_lock(in);
+	in->closing = true;
+	tdfs_unlock(in);
+}
+
+static void settle_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	if (!drop->node.name || !tdfs_drop_unpublished(drop))
+		return;
+	if (commits(drop) && !drop->unanswered &&
+	    (drop->writers == 0 || !tdfs_people_look(in, drop, TDFS_LOOK_EVERYWHERE, -1, 0).held)) {
+		(void)tdfs_drop_publish(in, drop, drop->node.name);
+		return;
+	}
+	in->backend.say(in->backend.context, drop->node.name,
+			"not committed: it was not complete when the mount ended");
+}
+
+void tdfs_incoming_settle(struct tdfs_incoming *in)
+{
+	struct tdfs_node *node;
+
+	tdfs_lock(in);
+	for (node = in->oldest; node;) {
+		struct tdfs_drop *drop = tdfs_drop_of(node);
+		struct tdfs_node *next;
+
+		node->users++; /* it stays in the list while the lock is given up */
+		if (drop)
+			settle_drop(in, drop);
+		next = node->next;
+		node->users--;
+		tdfs_node_settle(in, node);
+		node = next;
+	}
+	tdfs_unlock(in);
+}

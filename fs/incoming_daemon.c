@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What stands behind incoming/ in the daemon: the table's staging folder, the threads that commit,
+ * the threads that read /proc, the clock and the log. Decides nothing about drops.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "errmap.h"
+#include "incoming_state.h"
+#include "msg.h"
+#include "pool.h"
+
+#define COMMIT_THREADS 16u
+#define PROC_THREADS   8u
+#define PROC_MS	       100u
+#define ADOPT_MS       5000
+#define ADOPT_STEP_MS  100
+
+struct tdfs_daemon {
+	struct tdfs_incoming *incoming;
+	tdl_table *table;
+	tdl_staging *staging;
+	pthread_mutex_t staging_lock; /* adoption against everything else on the folder */
+	struct tdfs_pool *commits, *proc;
+	pthread_t adopter;
+	bool adopting;
+	pthread_mutex_t end_lock;
+	pthread_cond_t end;
+	bool ending; /* under end_lock */
+};
+
+/* ---- The disk ----------------------------------------------------------------------------- */
+
+static int staged_create(void *context, const char *name, void **file, int *fd)
+{
+	struct tdfs_daemon *daemon = context;
+	tdl_error error = { 0 };
+	tdl_staged *staged;
+	int code;
+
+	pthread_mutex_lock(&daemon->staging_lock);
+	code = tdl_staged_create(daemon->staging, name, &staged, &error);
+	pthread_mutex_unlock(&daemon->staging_lock);
+	if (code < 0)
+		return tdfs_errno(&error);
+	*file = staged;
+	*fd = tdl_staged_fd(staged);
+	return 0;
+}
+
+static int staged_rename(void *context, void *file, const char *name)
+{
+	tdl_error error = { 0 };
+
+	return tdl_staged_rename(file, name, &error) < 0 ? tdfs_errno(&error) : 0;
+}
+
+static void say(void *context, const char *name, const char *text)
+{
+	struct tdfs_daemon *daemon = context;
+	const char *table = tdl_table_path(daemon->table);
+	size_t n = name ? strlen(name) : 0;
+
+	if (!name)
+		tdfs_msg(LOG_WARNING, "%s: %s", table, text);
+	else if (strncmp(text, name, n) == 0 && text[n] == ':')
+		tdfs_msg(LOG_WARNING, "%s: incoming/%s", table, text);
+	else
+		tdfs_msg(LOG_WARNING, "%s: incoming/%s: %s", table, name, text);
+}
+
+static void staged_remove(void *context, void *file)
+{
+	tdl_error error = { 0 };
+
+	if (tdl_staged_remove(file, &error) < 0)
+		say(context, NULL, error.message);
+}
+
+static void staged_free(void *context, void *file)
+{
+	tdl_staged_free(file);
+}
+
+/* The user's name; the number where it has none. */
+static void name_of_user(uid_t uid, char *name, size_t size)
+{
+	struct passwd entry, *found = NULL;
+	char buffer[4096];
+
+	if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found)
+		snprintf(name, size, "%s", found->pw_name);
+	else
+		snprintf(name, size, "%u", (unsigned)uid);
+}
+
+static int staged_commit(void *context, void *file, const char *source, uid_t uid, tdl_error *error)
+{
+	char user[256];
+	tdl_commit_options options = { .read_version = TDL_LATEST,
+				       .source = source,
+				       .user_name = user };
+	int64_t version;
+
+	name_of_user(uid, user, sizeof user);
+	return tdl_staged_commit(file, &options, &version, error);
+}
+
+/* ---- /proc, in threads that can be given up ------------------------------------------------- */
+
+static void run_look(void *argument)
+{
+	tdfs_look(argument);
+}
+
+static void drop_look(void *argument)
+{
+	tdfs_look_clear(argument);
+	free(argument);
+}
+
+static bool look(void *context, struct tdfs_look *wanted)
+{
+	struct tdfs_daemon *daemon = context;
+
+	return tdfs_pool_call(daemon->proc, run_look, drop_look, wanted, PROC_MS);
+}
+
+struct search {
+	struct tdfs_incoming *incoming;
+	uint64_t ino;
+	pid_t tid;
+};
+
+static void run_search(void *argument)
+{
+	struct search *search = argument;
+
+	tdfs_incoming_found(search->incoming, search->ino, search->tid,
+			    tdfs_process_find(search->tid));
+	free(search);
+}
+
+static void find(void *context, uint64_t ino, pid_t tid)
+{
+	struct tdfs_daemon *daemon = context;
+	struct search *search = malloc(sizeof *search);
+
+	if (!search)
+		return;
+	*search = (struct search){ .incoming = daemon->incoming, .ino = ino, .tid = tid };
+	/* Where it cannot be had, the next look finds out. */
+	if (!tdfs_pool_submit(daemon->proc, run_search, search))
+		free(search);
+}
+
+/* ---- Time --------------------------------------------------------------------------------- */
+
+static int64_t steady_ms(void *context)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void wait_ms(void *context, unsigned ms)
+{
+	struct timespec time = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+	nanosleep(&time, NULL);
+}
+
+/* ---- Leftovers ---------------------------------------------------------------------------- */
+
+static void adopted(void *context, tdl_staged *file, const char *name, int64_t mtime)
+{
+	struct tdfs_daemon *daemon = context;
+
+	tdfs_msg(LOG_NOTICE, "%s: incoming/%s: left by a mount that ended before it was committed",
+		 tdl_table_path(daemon->table), name);
+	tdfs_incoming_adopt(daemon->incoming, file, tdl_staged_fd(file), name, mtime);
+}
+
+/* Returns whether it is worth trying again. */
+static bool adopt(struct tdfs_daemon *daemon)
+{
+	tdl_error error = { 0 };
+	unsigned busy = 0;
+	int code;
+
+	pthread_mutex_lock(&daemon->staging_lock);
+	code = tdl_staging_adopt(daemon->staging, adopted, daemon, &busy, &error);
+	pthread_mutex_unlock(&daemon->staging_lock);
+	if (code < 0)
+		say(daemon, NULL, error.message);
+	return code == 0 && busy > 0;
+}
+
+/* umount does not wait for the daemon: the one before us may need a moment to end. */
+static void *adopt_again(void *argument)
+{
+	struct tdfs_daemon *daemon = argument;
+	int64_t until = steady_ms(NULL) + ADOPT_MS;
+	bool ending = false;
+
+	while (!ending && steady_ms(NULL) < until) {
+		struct timespec deadline;
+
+		clock_gettime(CLOCK_REALTIME, &deadline);
+		deadline.tv_nsec += ADOPT_STEP_MS * 1000000l;
+		if (deadline.tv_nsec >= 1000000000) {
+			deadline.tv_sec++;
+			deadline.tv_nsec -= 1000000000;
+		}
+		pthread_mutex_lock(&daemon->end_lock);
+		if (!daemon->ending)
+			pthread_cond_timedwait(&daemon->end, &daemon->end_lock, &deadline);
+		ending = daemon->ending;
+		pthread_mutex_unlock(&daemon->end_lock);
+		if (!ending && !adopt(daemon))
+			break;
+	}
+	return NULL;
+}
+
+/* ---- Coming and going --------------------------------------------------------------------- */
+
+static void daemon_free(struct tdfs_daemon *daemon)
+{
+	if (!daemon)
+		return;
+	tdfs_incoming_unmake(daemon->incoming);
+	tdl_staging_free(daemon->staging);
+	pthread_mutex_destroy(&daemon->staging_lock);
+	pthread_mutex_destroy(&daemon->end_lock);
+	pthread_cond_destroy(&daemon->end);
+	free(daemon);
+}
+
+/* Inode numbers that no daemon before this one has used. */
+static uint64_t first_inode(void)
+{
+	uint64_t random = 0;
+
+	if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+		random = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
+	return TDFS_INO_STAGED + (random & ((UINT64_C(1) << 61) - 1));
+}
+
+int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_error *error)
+{
+	struct tdfs_daemon *daemon = calloc(1, sizeof *daemon);
+	struct tdfs_backend backend = { .context = daemon,
+					.now = steady_ms,
+					.create = staged_create,
+					.rename = staged_rename,
+					.remove = staged_remove,
+					.free = staged_free,
+					.commit = staged_commit,
+					.look = look,
+					.find = find,
+					.wait = wait_ms,
+					.say = say,
+					.to_errno = tdfs_errno };
+	int code = TDL_ERR_NOMEM;
+
+	if (daemon) {
+		pthread_mutex_init(&daemon->staging_lock, NULL);
+		pthread_mutex_init(&daemon->end_lock, NULL);
+		pthread_cond_init(&daemon->end, NULL);
+		daemon->table = tdfs->table;
+		code = tdl_staging_open(tdfs->table, &daemon->staging, error);
+		if (code == 0) {
+			daemon->incoming = tdfs_incoming_make(&backend, first_inode());
+			daemon->commits = tdfs_pool_new(COMMIT_THREADS);
+			daemon->proc = tdfs_pool_new(PROC_THREADS);
+			if (daemon->incoming && daemon->commits && daemon->proc) {
+				daemon->incoming->daemon = daemon;
+				*incoming = daemon->incoming;
+				return 0;
+			}
+			code = TDL_ERR_NOMEM;
+		}
+		tdfs_pool_free(daemon->commits, 0);
+		tdfs_pool_free(daemon->proc, 0);
+		daemon_free(daemon);
+	}
+	if (error && code == TDL_ERR_NOMEM) {
+		*error = (tdl_error){ .code = code, .os_error = ENOMEM, .version = -1 };
+		snprintf(error->message, sizeof error->message, "out of memory");
+	}
+	return code;
+}
+
+void tdfs_incoming_start(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming->daemon;
+	sigset_t all, before;
+
+	if (!adopt(daemon))
+		return;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	daemon->adopting = pthread_create(&daemon->adopter, NULL, adopt_again, daemon) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+bool tdfs_incoming_later(struct tdfs_incoming *incoming, void (*run)(void *), void *argument)
+{
+	return tdfs_pool_submit(incoming->daemon->commits, run, argument);
+}
+
+void tdfs_incoming_stop(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming->daemon;
+
+	pthread_mutex_lock(&daemon->end_lock);
+	daemon->ending = true;
+	pthread_cond_broadcast(&daemon->end);
+	pthread_mutex_unlock(&daemon->end_lock);
+	if (daemon->adopting)
+		pthread_join(daemon->adopter, NULL);
+	daemon->adopting = false;
+	/* Commits that run finish, those that wait do not begin. */
+	tdfs_incoming_close(incoming);
+	tdfs_pool_free(daemon->commits, UINT_MAX / 2);
+	daemon->commits = NULL;
+	tdfs_incoming_settle(incoming);
+}
+
+void tdfs_incoming_free(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming ? incoming->daemon : NULL;
+
+	if (!daemon)
+		return;
+	tdfs_pool_free(daemon->commits, UINT_MAX / 2);
+	/* A thread that is stuck in /proc may come back to what it looked for. */
+	if (tdfs_pool_free(daemon->proc, 1000))
+		daemon_free(daemon);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What happens to names in incoming/: lookup, unlink, and rename with the commit that it may
+ * cause. Knows nothing of FUSE or of /proc.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "incoming_state.h"
+#include "names.h"
+
+int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			 const char *name, struct stat *st)
+{
+	struct tdfs_node *node;
+	int why = 0;
+
+	tdfs_lock(in);
+	tdfs_ghosts_expire(in);
+	node = tdfs_node_by_name(in, name);
+	if (node && tdfs_node_is_ghost(node)) {
+		int wrote;
+
+		node->users++;
+		wrote = tdfs_people_wrote(in, tdfs_drop_of(node), caller);
+		node->users--;
+		if (wrote == TDFS_LATER)
+			why = TDFS_LATER;
+		else if (!wrote)
+			why = ENOENT;
+	} else if (!node) {
+		why = ENOENT;
+	}
+	if (why == 0) {
+		node->lookups++;
+		tdfs_node_stat(node, st);
+	} else if (node) {
+		tdfs_node_settle(in, node);
+	}
+	tdfs_unlock(in);
+	return why;
+}
+
+/* ---- Unlink ------------------------------------------------------------------------------- */
+
+/* A listed drop loses its name and what it has on disk; who has it open may go on. Gives the lock
+ * up. */
+static void cancel(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	void *file = drop->file;
+
+	tdfs_note_drop(in, drop);
+	(void)tdfs_node_set_name(in, &drop->node, NULL);
+	drop->node.users++;
+	tdfs_unlock(in);
+	in->backend.remove(in->backend.context, file);
+	tdfs_lock(in);
+	drop->node.users--;
+	tdfs_node_settle(in, &drop->node);
+}
+
+static void unlink_note(struct tdfs_incoming *in, struct tdfs_node *node)
+{
+	struct tdfs_note *note = (struct tdfs_note *)node;
+
+	if (note->drop)
+		note->drop->note = NULL;
+	note->drop = NULL;
+	(void)tdfs_node_set_name(in, node, NULL);
+	tdfs_node_settle(in, node);
+}
+
+static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			 const char *name)
+{
+	for (;;) {
+		struct tdfs_node *node = tdfs_node_by_name(in, name);
+		struct tdfs_drop *drop = tdfs_drop_of(node);
+		int wrote;
+
+		if (!node)
+			return ENOENT;
+		if (!drop) {
+			unlink_note(in, node);
+			return 0;
+		}
+		if (drop->state == TDFS_OPEN) {
+			cancel(in, drop);
+			return 0;
+		}
+		if (drop->state == TDFS_PUBLISHING) {
+			if (!caller->may_wait)
+				return TDFS_LATER;
+			tdfs_drop_wait(in, drop);
+			continue;
+		}
+		node->users++;
+		wrote = tdfs_people_wrote(in, drop, caller);
+		node->users--;
+		if (wrote == TDFS_LATER)
+			return TDFS_LATER;
+		if (!wrote)
+			return ENOENT;
+		if (tdfs_node_is_ghost(node)) {
+			tdfs_ghost_end(in, drop);
+			return 0;
+		}
+	}
+}
+
+int tdfs_incoming_unlink(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			 const char *name)
+{
+	int why;
+
+	tdfs_lock(in);
+	tdfs_ghosts_expire(in);
+	why = unlink_locked(in, caller, name);
+	tdfs_unlock(in);
+	return why;
+}
+
+/* ---- Rename ------------------------------------------------------------------------------- */
+
+struct rename {
+	struct tdfs_incoming *in;
+	const struct tdfs_caller *caller;
+	const char *from, *to;
+	unsigned flags;
+	struct tdfs_drop *drop;
+};
+
+#define AGAIN (-2) /* the lock was given up, and things changed meanwhile */
+
+/* What has the new name now: nothing, the drop itself, or something that will be replaced. */
+static int check_target(struct rename *r)
+{
+	struct tdfs_node *node = tdfs_node_by_name(r->in, r->to);
+	struct tdfs_drop *target = tdfs_drop_of(node);
+	bool there = node && tdfs_node_listed(node);
+
+	if (target && target != r->drop && target->state == TDFS_PUBLISHING) {
+		tdfs_drop_wait(r->in, target);
+		return AGAIN;
+	}
+	if (!(r->flags & RENAME_NOREPLACE))
+		return 0;
+	if (node && !there) {
+		node->users++;
+		there = tdfs_people_wrote(r->in, target, r->caller) == 1;
+		node->users--;
+		if (tdfs_node_by_name(r->in, r->to) != node)
+			return AGAIN;
+	}
+	return there ? EEXIST : 0;
+}
+
+/* Gives the drop the new name; what had it goes. Gives the lock up, with the drop renamed. */
+static int take_name(struct rename *r)
+{
+	struct tdfs_incoming *in = r->in;
+	struct tdfs_drop *target;
+	int why;
+
+	/* The kernel has one rename at a time in a directory: nobody waits for us here. */
+	while ((target = tdfs_drop_of(tdfs_node_by_name(in, r->to))) &&
+	       target->state == TDFS_PUBLISHING)
+		tdfs_drop_wait(in, target);
+	if (target == r->drop)
+		return 0;
+	if (target && target->state == TDFS_PUBLISHED) {
+		tdfs_ghost_end(in, target);
+		target = NULL;
+	} else if (target) {
+		/* Both names change at once. */
+		tdfs_note_drop(in, target);
+		(void)tdfs_node_set_name(in, &target->node, NULL);
+	}
+	why = tdfs_node_set_name(in, &r->drop->node, r->to);
+	if (target)
+		cancel(in, target);
+	return why;
+}
+
+/* The name on disk, by which the file is known after a crash. The drop is frozen meanwhile. */
+static int rename_on_disk(struct rename *r)
+{
+	struct tdfs_drop *drop = r->drop;
+	int why;
+
+	drop->state = TDFS_PUBLISHING;
+	tdfs_unlock(r->in);
+	why = r->in->backend.rename(r->in->backend.context, drop->file, r->to);
+	tdfs_lock(r->in);
+	drop->state = TDFS_OPEN;
+	pthread_cond_broadcast(&r->in->change);
+	return why;
+}
+
+static int rename_open(struct rename *r)
+{
+	struct tdfs_incoming *in = r->in;
+	struct tdfs_drop *drop = r->drop;
+	bool commit = !tdfs_name_is_temporary(r->to) && (drop->size > 0 || drop->failed);
+	int answer;
+
+	if (commit && drop->writers > 0) {
+		uint64_t opens = drop->opens, changes = drop->changes;
+
+		commit = !tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, r->caller->tid, 0).held;
+		if (drop->state != TDFS_OPEN || drop->opens != opens || drop->changes != changes ||
+		    tdfs_node_by_name(in, r->from) != &drop->node)
+			return AGAIN;
+	}
+	if (!drop->failed) {
+		free(drop->taint);
+		drop->taint = NULL;
+		drop->unanswered = false;
+	}
+	if (commit) {
+		if (in->closing)
+			return EIO;
+		answer = tdfs_drop_publish(in, drop, r->to);
+		if (drop->state == TDFS_PUBLISHED) {
+			/* Who renamed it finds it, too. */
+			tdfs_people_note(in, drop, r->caller->tid, true);
+			(void)take_name(r);
+			return answer;
+		}
+		if (answer)
+			return answer;
+		if (drop->state != TDFS_OPEN || tdfs_node_by_name(in, r->from) != &drop->node)
+			return AGAIN;
+	}
+	answer = rename_on_disk(r);
+	if (answer)
+		return answer;
+	tdfs_note_drop(in, drop);
+	drop->answer = 0;
+	if (!commit)
+		drop->settled = drop->changes - 1; /* its next close tries again */
+	return take_name(r);
+}
+
+static int rename_locked(struct rename *r)
+{
+	struct tdfs_incoming *in = r->in;
+	struct tdfs_node *node = tdfs_node_by_name(in, r->from);
+	int why;
+
+	if (!node)
+		return ENOENT;
+	r->drop = tdfs_drop_of(node);
+	if (!r->drop)
+		return EPERM;
+	if (r->drop->state == TDFS_PUBLISHING) {
+		tdfs_drop_wait(in, r->drop);
+		return AGAIN;
+	}
+	node->users++;
+	why = check_target(r);
+	if (why == 0 && tdfs_node_by_name(in, r->to) == node) {
+		/* onto itself */
+	} else if (why == 0 && r->drop->state == TDFS_PUBLISHED) {
+		if (tdfs_people_wrote(in, r->drop, r->caller) != 1)
+			why = ENOENT;
+		else if (!tdfs_node_is_ghost(node))
+			why = AGAIN;
+		else
+			why = take_name(r);
+	} else if (why == 0) {
+		why = rename_open(r);
+	}
+	node->users--;
+	tdfs_node_settle(in, node);
+	return why;
+}
+
+int tdfs_incoming_rename(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			 const char *from, const char *to, unsigned flags)
+{
+	struct rename r = { .in = in, .caller = caller, .from = from, .to = to, .flags = flags };
+	int why;
+
+	if (flags & ~RENAME_NOREPLACE)
+		return EINVAL;
+	if (strlen(to) > TDL_STAGED_NAME_MAX)
+		return ENAMETOOLONG;
+	if (tdfs_name_is_note(to) || tdfs_name_is_note(from))
+		return EPERM;
+	if (!caller->may_wait)
+		return TDFS_LATER;
+	tdfs_lock(in);
+	tdfs_ghosts_expire(in);
+	do
+		why = rename_locked(&r);
+	while (why == AGAIN);
+	tdfs_unlock(in);
+	return why;
+}

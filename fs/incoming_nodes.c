@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names and inode numbers in incoming/: the two tables, drops and their notes coming and going.
+ * Knows nothing of when a file is finished.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "incoming_state.h"
+#include "names.h"
+
+void tdfs_lock(struct tdfs_incoming *in)
+{
+	pthread_mutex_lock(&in->lock);
+}
+
+void tdfs_unlock(struct tdfs_incoming *in)
+{
+	struct tdfs_trash *trash = in->trash;
+
+	in->trash = NULL;
+	pthread_mutex_unlock(&in->lock);
+	while (trash) {
+		struct tdfs_trash *next = trash->next;
+
+		in->backend.free(in->backend.context, trash->file);
+		free(trash);
+		trash = next;
+	}
+}
+
+struct timespec tdfs_time(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now;
+}
+
+static struct tdfs_node **ino_bucket(struct tdfs_incoming *in, uint64_t ino)
+{
+	return &in->by_ino[ino % TDFS_BUCKETS];
+}
+
+static struct tdfs_node **name_bucket(struct tdfs_incoming *in, const char *name)
+{
+	uint32_t hash = 2166136261u;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619u;
+	return &in->by_name[hash % TDFS_BUCKETS];
+}
+
+struct tdfs_node *tdfs_node_by_ino(struct tdfs_incoming *in, uint64_t ino)
+{
+	struct tdfs_node *node = *ino_bucket(in, ino);
+
+	while (node && node->ino != ino)
+		node = node->by_ino;
+	return node;
+}
+
+struct tdfs_node *tdfs_node_by_name(struct tdfs_incoming *in, const char *name)
+{
+	struct tdfs_node *node = *name_bucket(in, name);
+
+	while (node && strcmp(node->name, name) != 0)
+		node = node->by_name;
+	return node;
+}
+
+struct tdfs_drop *tdfs_drop_of(struct tdfs_node *node)
+{
+	return node && node->kind == TDFS_DROP ? (struct tdfs_drop *)node : NULL;
+}
+
+bool tdfs_node_is_ghost(const struct tdfs_node *node)
+{
+	return node->name && node->kind == TDFS_DROP &&
+	       ((const struct tdfs_drop *)node)->state == TDFS_PUBLISHED;
+}
+
+bool tdfs_node_listed(const struct tdfs_node *node)
+{
+	return node->name && !tdfs_node_is_ghost(node);
+}
+
+int tdfs_node_set_name(struct tdfs_incoming *in, struct tdfs_node *node, const char *name)
+{
+	char *copy = name ? strdup(name) : NULL;
+	struct tdfs_node **at;
+
+	if (name && !copy)
+		return ENOMEM;
+	if (node->name) {
+		for (at = name_bucket(in, node->name); *at != node; at = &(*at)->by_name)
+			;
+		*at = node->by_name;
+		free(node->name);
+	}
+	node->name = copy;
+	if (copy) {
+		at = name_bucket(in, copy);
+		node->by_name = *at;
+		*at = node;
+	}
+	node->ctime = in->changed = tdfs_time();
+	return 0;
+}
+
+static int node_add(struct tdfs_incoming *in, struct tdfs_node *node, const char *name)
+{
+	struct tdfs_node **at;
+
+	node->atime = node->mtime = tdfs_time();
+	if (tdfs_node_set_name(in, node, name) != 0)
+		return ENOMEM;
+	node->ino = in->next++;
+	at = ino_bucket(in, node->ino);
+	node->by_ino = *at;
+	*at = node;
+	node->previous = in->newest;
+	if (in->newest)
+		in->newest->next = node;
+	else
+		in->oldest = node;
+	in->newest = node;
+	return 0;
+}
+
+static void node_free(struct tdfs_incoming *in, struct tdfs_node *node)
+{
+	struct tdfs_node **at = ino_bucket(in, node->ino);
+	struct tdfs_drop *drop = tdfs_drop_of(node);
+
+	while (*at != node)
+		at = &(*at)->by_ino;
+	*at = node->by_ino;
+	*(node->previous ? &node->previous->next : &in->oldest) = node->next;
+	*(node->next ? &node->next->previous : &in->newest) = node->previous;
+	if (drop) {
+		tdfs_drop_discard(in, drop);
+		tdfs_people_clear(drop);
+		free(drop->taint);
+		free(drop->published);
+	} else {
+		free(((struct tdfs_note *)node)->text);
+	}
+	free(node->name);
+	free(node);
+}
+
+void tdfs_node_settle(struct tdfs_incoming *in, struct tdfs_node *node)
+{
+	struct tdfs_drop *drop = tdfs_drop_of(node);
+
+	if (node->name || node->users > 0)
+		return;
+	if (node->lookups == 0)
+		node_free(in, node);
+	else if (drop)
+		tdfs_drop_discard(in, drop);
+}
+
+struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
+				gid_t gid, void *file, int fd)
+{
+	struct tdfs_drop *drop = calloc(1, sizeof *drop);
+
+	if (!drop)
+		return NULL;
+	drop->node.kind = TDFS_DROP;
+	drop->node.mode = mode & 0777;
+	drop->node.uid = uid;
+	drop->node.gid = gid;
+	drop->writer = uid;
+	drop->file = file;
+	drop->fd = fd;
+	if (node_add(in, &drop->node, name) != 0) {
+		free(drop);
+		return NULL;
+	}
+	return drop;
+}
+
+void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	struct tdfs_trash *trash;
+
+	if (!drop->file)
+		return;
+	trash = malloc(sizeof *trash);
+	if (trash) {
+		*trash = (struct tdfs_trash){ .next = in->trash, .file = drop->file };
+		in->trash = trash;
+	} else {
+		in->backend.free(in->backend.context, drop->file);
+	}
+	drop->file = NULL;
+	drop->fd = -1;
+}
+
+void tdfs_node_stat(const struct tdfs_node *node, struct stat *st)
+{
+	memset(st, 0, sizeof *st);
+	if (node->kind == TDFS_DROP) {
+		const struct tdfs_drop *drop = (const struct tdfs_drop *)node;
+
+		st->st_size = (off_t)(drop->base + drop->size);
+	} else {
+		st->st_size = (off_t)((const struct tdfs_note *)node)->length;
+	}
+	st->st_ino = node->ino;
+	st->st_mode = S_IFREG | node->mode;
+	st->st_nlink = node->name ? 1 : 0;
+	st->st_uid = node->uid;
+	st->st_gid = node->gid;
+	st->st_blksize = 4096;
+	st->st_blocks = (st->st_size + 511) / 512;
+	st->st_atim = node->atime;
+	st->st_mtim = node->mtime;
+	st->st_ctim = node->ctime;
+}
+
+char *tdfs_free_name(struct tdfs_incoming *in, const char *name)
+{
+	char *other = strdup(name);
+
+	for (unsigned i = 2; other && tdfs_node_by_name(in, other); i++) {
+		free(other);
+		if (asprintf(&other, "%.*s.%u", TDL_STAGED_NAME_MAX - 11, name, i) < 0)
+			return NULL;
+	}
+	return other;
+}
+
+/* ---- Notes -------------------------------------------------------------------------------- */
+
+void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *text)
+{
+	struct tdfs_note *note;
+	char *name = NULL;
+
+	tdfs_note_drop(in, drop);
+	if (!drop->node.name)
+		return;
+	note = calloc(1, sizeof *note);
+	if (!note || asprintf(&name, "%s" TDFS_NOTE_SUFFIX, drop->node.name) < 0) {
+		free(note);
+		return; /* the log has it */
+	}
+	note->node.kind = TDFS_NOTE;
+	note->node.mode = 0444;
+	note->node.uid = drop->node.uid;
+	note->node.gid = drop->node.gid;
+	if (asprintf(&note->text, "%s\n", text) < 0)
+		note->text = NULL;
+	note->length = note->text ? strlen(note->text) : 0;
+	if (tdfs_node_by_name(in, name) || node_add(in, &note->node, name) != 0) {
+		free(note->text);
+		free(note);
+	} else {
+		note->drop = drop;
+		drop->note = note;
+	}
+	free(name);
+}
+
+void tdfs_note_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	struct tdfs_note *note = drop->note;
+
+	if (!note)
+		return;
+	drop->note = NULL;
+	note->drop = NULL;
+	(void)tdfs_node_set_name(in, &note->node, NULL);
+	tdfs_node_settle(in, &note->node);
+}
+
+/* ---- Lists -------------------------------------------------------------------------------- */
+
+int tdfs_incoming_list(struct tdfs_incoming *in, uint64_t *offset, char *name, uint64_t *ino)
+{
+	int found = 0;
+
+	tdfs_lock(in);
+	for (struct tdfs_node *node = in->oldest; node; node = node->next) {
+		if (node->ino - in->first < *offset || !tdfs_node_listed(node))
+			continue;
+		*offset = node->ino - in->first + 1;
+		*ino = node->ino;
+		snprintf(name, 256, "%s", node->name);
+		found = 1;
+		break;
+	}
+	tdfs_unlock(in);
+	return found;
+}
+
+struct timespec tdfs_incoming_changed(struct tdfs_incoming *in)
+{
+	struct timespec changed;
+
+	tdfs_lock(in);
+	changed = in->changed;
+	tdfs_unlock(in);
+	return changed;
+}
+
+void tdfs_incoming_forget(struct tdfs_incoming *in, uint64_t ino, uint64_t count)
+{
+	struct tdfs_node *node;
+
+	tdfs_lock(in);
+	node = tdfs_node_by_ino(in, ino);
+	if (node) {
+		node->lookups -= count < node->lookups ? count : node->lookups;
+		tdfs_node_settle(in, node);
+	}
+	tdfs_unlock(in);
+}
+
+struct tdfs_incoming *tdfs_incoming_make(const struct tdfs_backend *backend, uint64_t first)
+{
+	struct tdfs_incoming *in = calloc(1, sizeof *in);
+
+	if (!in)
+		return NULL;
+	in->backend = *backend;
+	pthread_mutex_init(&in->lock, NULL);
+	pthread_cond_init(&in->change, NULL);
+	in->first = in->next = first;
+	in->last_ghost = &in->ghosts;
+	in->changed = tdfs_time();
+	return in;
+}
+
+void tdfs_incoming_unmake(struct tdfs_incoming *in)
+{
+	if (!in)
+		return;
+	tdfs_lock(in);
+	while (in->oldest)
+		node_free(in, in->oldest);
+	tdfs_unlock(in);
+	pthread_cond_destroy(&in->change);
+	pthread_mutex_destroy(&in->lock);
+	free(in);
+}

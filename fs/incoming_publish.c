@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The commit of a drop, and what becomes of it: published, refused with a note, found empty, or
+ * given up because of a hole. When to commit is decided elsewhere.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "incoming_state.h"
+
+bool tdfs_drop_unpublished(const struct tdfs_drop *drop)
+{
+	return drop->state == TDFS_OPEN && drop->changes != drop->settled &&
+	       (drop->size > 0 || drop->failed);
+}
+
+void tdfs_drop_wait(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	drop->node.users++;
+	while (drop->state == TDFS_PUBLISHING)
+		pthread_cond_wait(&in->change, &in->lock);
+	drop->node.users--;
+}
+
+void tdfs_drop_taint(struct tdfs_drop *drop, const char *why)
+{
+	if (drop->state == TDFS_PUBLISHED || drop->taint)
+		return;
+	drop->taint = strdup(why);
+	drop->tainted = drop->opens;
+	/* What was refused for another reason before is so for this one now. */
+	drop->settled = drop->changes - 1;
+}
+
+void tdfs_drop_rewritten(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	free(drop->taint);
+	drop->taint = NULL;
+	drop->failed = 0;
+	drop->unanswered = false;
+	drop->answer = 0;
+	tdfs_note_drop(in, drop);
+}
+
+static void refuse(struct tdfs_incoming *in, struct tdfs_drop *drop, int answer, const char *text)
+{
+	drop->answer = answer;
+	tdfs_note_set(in, drop, text);
+	in->backend.say(in->backend.context, drop->node.name, text);
+}
+
+static void published(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	free(drop->published);
+	drop->published = strdup(drop->node.name);
+	drop->state = TDFS_PUBLISHED;
+	drop->orphans = false;
+	tdfs_note_drop(in, drop);
+	in->changed = tdfs_time();
+	tdfs_ghost_add(in, drop);
+}
+
+/* There is a hole where a write failed: nothing is to be had of the file but its room. */
+static void give_up(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	char text[160];
+
+	if (ftruncate(drop->fd, 0) == 0)
+		drop->size = 0;
+	snprintf(text, sizeof text, "not committed: a write failed (%s), what was written is gone",
+		 strerror(drop->failed));
+	refuse(in, drop, drop->failed, text);
+	drop->failed = 0;
+}
+
+static void commit(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source)
+{
+	tdl_error error = { 0 };
+	void *file = drop->file;
+	uid_t uid = drop->writer;
+	int code;
+
+	tdfs_unlock(in);
+	code = in->backend.commit(in->backend.context, file, source, uid, &error);
+	tdfs_lock(in);
+	drop->answer = 0;
+	if (code == TDL_OK) {
+		published(in, drop);
+	} else if (code == TDL_ERR_PUBLISHED) {
+		drop->answer = in->backend.to_errno(&error);
+		in->backend.say(in->backend.context, drop->node.name, error.message);
+		published(in, drop);
+	} else if (code == TDL_ERR_EMPTY) {
+		tdfs_note_drop(in, drop);
+	} else {
+		refuse(in, drop, in->backend.to_errno(&error), error.message);
+	}
+}
+
+int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source)
+{
+	char *copy = strdup(source);
+
+	if (!copy)
+		return ENOMEM;
+	drop->node.users++;
+	drop->state = TDFS_PUBLISHING;
+	while (drop->writing > 0)
+		pthread_cond_wait(&in->change, &in->lock);
+	drop->settled = drop->changes;
+	if (drop->failed)
+		give_up(in, drop);
+	else if (drop->taint)
+		refuse(in, drop, EIO, drop->taint);
+	else
+		commit(in, drop, copy);
+	if (drop->state == TDFS_PUBLISHING)
+		drop->state = TDFS_OPEN;
+	pthread_cond_broadcast(&in->change);
+	drop->node.users--;
+	free(copy);
+	return drop->answer;
+}

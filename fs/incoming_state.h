@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDFS_INCOMING_STATE_H
+#define TDFS_INCOMING_STATE_H
+
+/*
+ * What the incoming*.c files share: the state behind incoming.h. Nobody else includes it.
+ *
+ * A node has an inode number: a drop, or a note (NAME.error). A drop goes
+ *
+ *     OPEN -> PUBLISHING -> PUBLISHED     a commit that succeeded
+ *                        -> OPEN          one that was refused: answer, note
+ *     PUBLISHED -> OPEN                   bytes came through a descriptor that had not been seen
+ *
+ * It is frozen while PUBLISHING: whoever wants to write to it, to open it for writing, to rename
+ * or to remove it, waits. A drop that is PUBLISHED and still has its name is a ghost.
+ *
+ * Everything is guarded by tdfs_incoming.lock, but for the staged bytes themselves: `writing`
+ * counts the pwrite() calls that run without it, and a commit begins when there are none.
+ */
+
+#include <pthread.h>
+
+#include "incoming.h"
+
+#define TDFS_BUCKETS	1024u
+#define TDFS_GHOST_MS	5000
+#define TDFS_GHOSTS_MAX 256u
+#define TDFS_TIDS	8u
+#define TDFS_EXEC_MS	100u /* how long a descriptor that exec will close is waited for */
+
+enum tdfs_kind {
+	TDFS_DROP,
+	TDFS_NOTE
+};
+enum tdfs_state {
+	TDFS_OPEN,
+	TDFS_PUBLISHING,
+	TDFS_PUBLISHED
+};
+
+struct tdfs_node {
+	uint64_t ino;
+	enum tdfs_kind kind;
+	uint64_t lookups; /* that the kernel has not forgotten */
+	unsigned users;	  /* handles and running functions */
+	char *name;	  /* NULL: it has none any more */
+	struct tdfs_node *by_ino, *by_name;
+	struct tdfs_node *next, *previous; /* all nodes, by inode number */
+	mode_t mode;
+	uid_t uid;
+	gid_t gid;
+	struct timespec atime, mtime, ctime;
+};
+
+struct tdfs_note {
+	struct tdfs_node node;
+	struct tdfs_drop *drop; /* whose note it is; NULL: of none any more */
+	char *text;
+	size_t length;
+};
+
+/* A process that had to do with a drop. */
+struct tdfs_person {
+	bool wrote; /* or opened it for writing; else it only closed a descriptor */
+	bool sought;
+	pid_t tids[TDFS_TIDS]; /* threads of it that were seen; 0: none */
+	unsigned next_tid;
+	struct tdfs_process *process; /* NULL: not found out yet */
+};
+
+struct tdfs_drop {
+	struct tdfs_node node;
+	enum tdfs_state state;
+	void *file; /* the backend's; NULL: none */
+	int fd;
+	uint64_t base;	  /* bytes that were published before through this inode */
+	uint64_t size;	  /* bytes staged behind them */
+	uint64_t changes; /* counts writes and truncations */
+	uint64_t settled; /* `changes` when it was last published, refused or found empty */
+	int answer;	  /* the outcome then: what further closes get */
+	uint64_t opens;	  /* counts handles for writing */
+	unsigned writers; /* of them, those not released */
+	unsigned writing;
+	unsigned looking; /* closes whose look into /proc is not over */
+	int failed;	  /* errno of a write that failed: there is a hole */
+	char *taint;	  /* why it must not be published */
+	uint64_t tainted; /* `opens` then: later handles may rewrite it */
+	bool unanswered;  /* the mount ended before a close had its answer */
+	bool orphans;	  /* somebody who held it has ended */
+	uid_t writer;	  /* who opened it last for writing */
+	struct tdfs_note *note;
+	struct tdfs_person *people;
+	size_t n_people;
+	char *published; /* its name then */
+	int64_t until;	 /* a ghost's end */
+	struct tdfs_drop *next_ghost;
+};
+
+struct tdfs_handle {
+	struct tdfs_node *node;
+	bool reads, writes, appends;
+	uint64_t serial; /* the drop's `opens` when it was made */
+	pid_t tid;	 /* that wrote last */
+};
+
+struct tdfs_daemon;
+
+/* A staged file that is no longer needed, to be closed when the lock is not held. */
+struct tdfs_trash {
+	struct tdfs_trash *next;
+	void *file;
+};
+
+struct tdfs_incoming {
+	struct tdfs_backend backend; /* constant */
+	struct tdfs_daemon *daemon;  /* constant; NULL in unit tests */
+	pthread_mutex_t lock;
+	pthread_cond_t change; /* some drop's state, writing or looking changed */
+	uint64_t first, next;  /* inode numbers */
+	struct tdfs_node *by_ino[TDFS_BUCKETS], *by_name[TDFS_BUCKETS];
+	struct tdfs_node *oldest, *newest;
+	struct tdfs_drop *ghosts, **last_ghost;
+	unsigned n_ghosts;
+	struct tdfs_trash *trash;
+	bool closing; /* no new commits but tdfs_incoming_settle()'s */
+	struct timespec changed;
+	bool blind; /* said that /proc does not show everyone */
+};
+
+void tdfs_lock(struct tdfs_incoming *in);
+/* Clears the trash away, too. */
+void tdfs_unlock(struct tdfs_incoming *in);
+
+/* The rest with the lock held. */
+
+/* incoming_nodes.c: names and inode numbers. */
+
+/* Takes over `file`, unless it returns NULL (no memory). */
+struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
+				gid_t gid, void *file, int fd);
+struct tdfs_node *tdfs_node_by_ino(struct tdfs_incoming *in, uint64_t ino);
+struct tdfs_node *tdfs_node_by_name(struct tdfs_incoming *in, const char *name);
+bool tdfs_node_listed(const struct tdfs_node *node);
+bool tdfs_node_is_ghost(const struct tdfs_node *node);
+/* Renames a node; NULL takes its name away. Nothing else may have the name. An errno. */
+int tdfs_node_set_name(struct tdfs_incoming *in, struct tdfs_node *node, const char *name);
+/* Frees it where nothing refers to it any more. */
+void tdfs_node_settle(struct tdfs_incoming *in, struct tdfs_node *node);
+void tdfs_node_stat(const struct tdfs_node *node, struct stat *st);
+struct tdfs_drop *tdfs_drop_of(struct tdfs_node *node); /* NULL for a note */
+/* The name, a number behind it where something else is called so already. Free it. */
+char *tdfs_free_name(struct tdfs_incoming *in, const char *name);
+void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop); /* its staged file */
+struct timespec tdfs_time(void);
+
+/* Puts NAME.error beside a drop, in place of the one it had; takes it away. */
+void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *text);
+void tdfs_note_drop(struct tdfs_incoming *in, struct tdfs_drop *drop);
+
+/* incoming_ghosts.c */
+void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_drop *drop);
+void tdfs_ghosts_expire(struct tdfs_incoming *in);
+/* It is no ghost any more, but lives on under its name. */
+void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* The name goes; a staged file that nobody reads goes too. */
+void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_drop *drop);
+
+/* incoming_people.c */
+void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t tid, bool wrote);
+void tdfs_people_clear(struct tdfs_drop *drop);
+/* Whether the thread belongs to a process that wrote the drop: 0 or 1; TDFS_LATER where /proc must
+ * be asked and the caller may not wait. Gives the lock up meanwhile. */
+int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_drop *drop,
+		      const struct tdfs_caller *caller);
+
+struct tdfs_verdict {
+	bool held;
+	bool till_exec;
+};
+/* Looks who holds the drop, marks it tainted where a writer is being killed. Gives the lock up
+ * meanwhile. */
+enum tdfs_sight {
+	TDFS_LOOK_KILLED,
+	TDFS_LOOK_HOLDERS,
+	TDFS_LOOK_EVERYWHERE
+};
+struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop *drop,
+				     enum tdfs_sight how, pid_t closer, pid_t besides);
+
+/* incoming_publish.c: the commit. */
+bool tdfs_drop_unpublished(const struct tdfs_drop *drop);
+void tdfs_drop_rewritten(struct tdfs_incoming *in, struct tdfs_drop *drop);
+void tdfs_drop_taint(struct tdfs_drop *drop, const char *why);
+/* Waits until nobody publishes it. */
+void tdfs_drop_wait(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* Commits an OPEN drop as `source`; gives the lock up meanwhile. Returns the answer. */
+int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDFS_NAMES_H
+#define TDFS_NAMES_H
+
+#include <stdbool.h>
+
+/* What the name of a file in incoming/ says about it. Any other name is only a name. */
+
+/* Close neither commits nor fails: .x, x~, x.tmp, x.part, x.partial, x.swp. */
+bool tdfs_name_is_temporary(const char *name);
+
+#define TDFS_NOTE_SUFFIX ".error"
+
+/* NAME.error: where the reason of a refusal is read; no drop may be called so. */
+bool tdfs_name_is_note(const char *name);
+
+#endif

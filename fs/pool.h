@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDFS_POOL_H
+#define TDFS_POOL_H
+
+#include <stdbool.h>
+
+/*
+ * A few threads that work off a queue. They are started as they are needed, stay, and take no
+ * signals. Two pools serve incoming/: one commits and answers the requests that have to wait, one
+ * reads /proc, where a thread may get stuck.
+ */
+struct tdfs_pool;
+
+/* Starts no thread. Returns NULL when out of memory. */
+struct tdfs_pool *tdfs_pool_new(unsigned threads);
+/* Works off what is queued, then ends the threads. Nothing may be submitted any more. False: some
+ * were stuck for longer than `limit` ms and are left behind, with the pool. Takes NULL. */
+bool tdfs_pool_free(struct tdfs_pool *pool, unsigned limit);
+
+/* Has run(argument) called by some thread, first come first served. False: no memory, or not one
+ * thread can be had; then it will not be called. */
+bool tdfs_pool_submit(struct tdfs_pool *pool, void (*run)(void *), void *argument);
+
+/*
+ * The same, and waits for its end for up to `limit` ms. False: it has not ended. It may still run;
+ * drop(argument) is called when it has, or, where it could not be started, at once.
+ */
+bool tdfs_pool_call(struct tdfs_pool *pool, void (*run)(void *), void (*drop)(void *),
+		    void *argument, unsigned limit);
+
+#endif
