@@ -26,7 +26,7 @@ static bool commits(const struct tdfs_drop *drop)
 	return drop->node.name && !tdfs_name_is_temporary(drop->node.name);
 }
 
-static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_node *node,
+static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inode *node,
 				      const struct tdfs_caller *caller, int flags)
 {
 	struct tdfs_handle *handle = calloc(1, sizeof *handle);
@@ -62,7 +62,7 @@ static int make_drop(struct tdfs_incoming *in, const char *name, mode_t mode, ui
 		     struct tdfs_drop **made)
 {
 	struct tdfs_drop *drop = NULL;
-	struct tdfs_node *node;
+	struct tdfs_inode *node;
 	void *file;
 	int fd, why;
 
@@ -71,8 +71,8 @@ static int make_drop(struct tdfs_incoming *in, const char *name, mode_t mode, ui
 	tdfs_lock(in);
 	if (why)
 		return why;
-	node = tdfs_node_by_name(in, name);
-	if (node && tdfs_node_listed(node)) {
+	node = tdfs_inode_by_name(in, name);
+	if (node && tdfs_inode_listed(node)) {
 		why = EEXIST;
 	} else {
 		if (node)
@@ -94,7 +94,7 @@ static int make_drop(struct tdfs_incoming *in, const char *name, mode_t mode, ui
 static int open_existing(struct tdfs_incoming *in, const struct tdfs_caller *caller, uint64_t ino,
 			 int flags, struct stat *st, struct tdfs_handle **handle)
 {
-	struct tdfs_node *node;
+	struct tdfs_inode *node;
 	int why = tdfs_incoming_open(in, caller, ino, flags, handle);
 
 	if (why)
@@ -102,7 +102,7 @@ static int open_existing(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	tdfs_lock(in);
 	node = (*handle)->node;
 	node->lookups++;
-	tdfs_node_stat(node, st);
+	tdfs_inode_stat(node, st);
 	tdfs_unlock(in);
 	return 0;
 }
@@ -111,7 +111,7 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			 const char *name, mode_t mode, int flags, struct stat *st,
 			 struct tdfs_handle **handle)
 {
-	struct tdfs_node *node;
+	struct tdfs_inode *node;
 	struct tdfs_drop *drop;
 	int why;
 
@@ -122,8 +122,8 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	tdfs_lock(in);
 	tdfs_ghosts_expire(in);
 	do {
-		node = tdfs_node_by_name(in, name);
-		if (node && tdfs_node_listed(node)) {
+		node = tdfs_inode_by_name(in, name);
+		if (node && tdfs_inode_listed(node)) {
 			uint64_t ino = node->ino;
 
 			tdfs_unlock(in);
@@ -147,7 +147,7 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	}
 	if (why == 0) {
 		drop->node.lookups++;
-		tdfs_node_stat(&drop->node, st);
+		tdfs_inode_stat(&drop->node, st);
 	}
 	tdfs_unlock(in);
 	return why;
@@ -163,7 +163,7 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 static int open_published(struct tdfs_incoming *in, struct tdfs_drop *drop,
 			  const struct tdfs_caller *caller)
 {
-	struct tdfs_node *node = &drop->node;
+	struct tdfs_inode *node = &drop->node;
 	struct tdfs_drop *fresh;
 	int wrote = node->name ? tdfs_people_wrote(in, drop, caller) : 0;
 	char *name;
@@ -230,12 +230,12 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 		       int flags, struct tdfs_handle **handle)
 {
 	bool changes = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
-	struct tdfs_node *node;
+	struct tdfs_inode *node;
 	struct tdfs_drop *drop;
 	int why = 0;
 
 	tdfs_lock(in);
-	node = tdfs_node_by_ino(in, ino);
+	node = tdfs_inode_by_ino(in, ino);
 	if (!node) {
 		tdfs_unlock(in);
 		return ESTALE;
@@ -254,7 +254,7 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 			why = ENOMEM;
 	}
 	node->users--;
-	tdfs_node_settle(in, node);
+	tdfs_inode_settle(in, node);
 	tdfs_unlock(in);
 	return why;
 }
@@ -384,7 +384,7 @@ static bool is_left_over(struct tdfs_incoming *in, struct tdfs_drop *drop)
 int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *caller,
 			  struct tdfs_handle *handle)
 {
-	struct tdfs_node *node = handle->node;
+	struct tdfs_inode *node = handle->node;
 	struct tdfs_drop *drop = handle->writes ? tdfs_drop_of(node) : NULL;
 
 	tdfs_lock(in);
@@ -400,7 +400,7 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	if (drop)
 		drop->writers--;
 	node->users--;
-	tdfs_node_settle(in, node);
+	tdfs_inode_settle(in, node);
 	tdfs_unlock(in);
 	free(handle);
 	return 0;
@@ -462,19 +462,19 @@ static void settle_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
 
 void tdfs_incoming_settle(struct tdfs_incoming *in)
 {
-	struct tdfs_node *node;
+	struct tdfs_inode *node;
 
 	tdfs_lock(in);
 	for (node = in->oldest; node;) {
 		struct tdfs_drop *drop = tdfs_drop_of(node);
-		struct tdfs_node *next;
+		struct tdfs_inode *next;
 
 		node->users++; /* it stays in the list while the lock is given up */
 		if (drop)
 			settle_drop(in, drop);
 		next = node->next;
 		node->users--;
-		tdfs_node_settle(in, node);
+		tdfs_inode_settle(in, node);
 		node = next;
 	}
 	tdfs_unlock(in);

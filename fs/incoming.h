@@ -134,6 +134,7 @@ struct tdfs_caller {
 /* Those that fill *st for the kernel to remember count one lookup, which forget() takes back. */
 int tdfs_incoming_lookup(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
 			 const char *name, struct stat *st);
+int tdfs_incoming_again(struct tdfs_incoming *incoming, uint64_t ino, struct stat *st);
 void tdfs_incoming_forget(struct tdfs_incoming *incoming, uint64_t ino, uint64_t count);
 
 /* Makes and opens (mknod where `handle` is NULL). An existing file is opened, or EEXIST. */

@@ -40,8 +40,8 @@ void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	take_out(in, drop);
 	tdfs_people_clear(drop);
-	(void)tdfs_node_set_name(in, &drop->node, NULL);
-	tdfs_node_settle(in, &drop->node);
+	(void)tdfs_inode_set_name(in, &drop->node, NULL);
+	tdfs_inode_settle(in, &drop->node);
 }
 
 void tdfs_ghosts_expire(struct tdfs_incoming *in)

@@ -89,7 +89,7 @@ static int reopen(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	if (why == 0 && !drop->node.name) {
 		char *other = tdfs_free_name(in, name);
 
-		if (!other || tdfs_node_set_name(in, &drop->node, other) != 0)
+		if (!other || tdfs_inode_set_name(in, &drop->node, other) != 0)
 			why = ENOMEM;
 		free(other);
 	}
@@ -236,12 +236,12 @@ int tdfs_incoming_sync(struct tdfs_incoming *in, const struct tdfs_caller *calle
 
 int tdfs_incoming_getattr(struct tdfs_incoming *in, uint64_t ino, struct stat *st)
 {
-	struct tdfs_node *node;
+	struct tdfs_inode *node;
 
 	tdfs_lock(in);
-	node = tdfs_node_by_ino(in, ino);
+	node = tdfs_inode_by_ino(in, ino);
 	if (node)
-		tdfs_node_stat(node, st);
+		tdfs_inode_stat(node, st);
 	tdfs_unlock(in);
 	return node ? 0 : ESTALE;
 }
@@ -271,13 +271,13 @@ static int set_size(struct tdfs_incoming *in, struct tdfs_drop *drop,
 int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *caller, uint64_t ino,
 			  const struct stat *change, unsigned what, struct stat *st)
 {
-	struct tdfs_node *node;
+	struct tdfs_inode *node;
 	struct tdfs_drop *drop;
 	struct timespec now = tdfs_time();
 	int why = 0;
 
 	tdfs_lock(in);
-	node = tdfs_node_by_ino(in, ino);
+	node = tdfs_inode_by_ino(in, ino);
 	if (!node) {
 		tdfs_unlock(in);
 		return ESTALE;
@@ -300,10 +300,10 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 		if (what & (TDFS_SET_MTIME | TDFS_SET_MTIME_NOW))
 			node->mtime = what & TDFS_SET_MTIME_NOW ? now : change->st_mtim;
 		node->ctime = now;
-		tdfs_node_stat(node, st);
+		tdfs_inode_stat(node, st);
 	}
 	node->users--;
-	tdfs_node_settle(in, node);
+	tdfs_inode_settle(in, node);
 	tdfs_unlock(in);
 	return why;
 }

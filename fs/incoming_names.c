@@ -14,13 +14,13 @@
 int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *caller,
 			 const char *name, struct stat *st)
 {
-	struct tdfs_node *node;
+	struct tdfs_inode *node;
 	int why = 0;
 
 	tdfs_lock(in);
 	tdfs_ghosts_expire(in);
-	node = tdfs_node_by_name(in, name);
-	if (node && tdfs_node_is_ghost(node)) {
+	node = tdfs_inode_by_name(in, name);
+	if (node && tdfs_inode_is_ghost(node)) {
 		int wrote;
 
 		node->users++;
@@ -35,12 +35,26 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	}
 	if (why == 0) {
 		node->lookups++;
-		tdfs_node_stat(node, st);
+		tdfs_inode_stat(node, st);
 	} else if (node) {
-		tdfs_node_settle(in, node);
+		tdfs_inode_settle(in, node);
 	}
 	tdfs_unlock(in);
 	return why;
+}
+
+int tdfs_incoming_again(struct tdfs_incoming *in, uint64_t ino, struct stat *st)
+{
+	struct tdfs_inode *node;
+
+	tdfs_lock(in);
+	node = tdfs_inode_by_ino(in, ino);
+	if (node) {
+		node->lookups++;
+		tdfs_inode_stat(node, st);
+	}
+	tdfs_unlock(in);
+	return node ? 0 : ESTALE;
 }
 
 /* ---- Unlink ------------------------------------------------------------------------------- */
@@ -52,31 +66,31 @@ static void cancel(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	void *file = drop->file;
 
 	tdfs_note_drop(in, drop);
-	(void)tdfs_node_set_name(in, &drop->node, NULL);
+	(void)tdfs_inode_set_name(in, &drop->node, NULL);
 	drop->node.users++;
 	tdfs_unlock(in);
 	in->backend.remove(in->backend.context, file);
 	tdfs_lock(in);
 	drop->node.users--;
-	tdfs_node_settle(in, &drop->node);
+	tdfs_inode_settle(in, &drop->node);
 }
 
-static void unlink_note(struct tdfs_incoming *in, struct tdfs_node *node)
+static void unlink_note(struct tdfs_incoming *in, struct tdfs_inode *node)
 {
 	struct tdfs_note *note = (struct tdfs_note *)node;
 
 	if (note->drop)
 		note->drop->note = NULL;
 	note->drop = NULL;
-	(void)tdfs_node_set_name(in, node, NULL);
-	tdfs_node_settle(in, node);
+	(void)tdfs_inode_set_name(in, node, NULL);
+	tdfs_inode_settle(in, node);
 }
 
 static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *caller,
 			 const char *name)
 {
 	for (;;) {
-		struct tdfs_node *node = tdfs_node_by_name(in, name);
+		struct tdfs_inode *node = tdfs_inode_by_name(in, name);
 		struct tdfs_drop *drop = tdfs_drop_of(node);
 		int wrote;
 
@@ -103,7 +117,7 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			return TDFS_LATER;
 		if (!wrote)
 			return ENOENT;
-		if (tdfs_node_is_ghost(node)) {
+		if (tdfs_inode_is_ghost(node)) {
 			tdfs_ghost_end(in, drop);
 			return 0;
 		}
@@ -137,9 +151,9 @@ struct rename {
 /* What has the new name now: nothing, the drop itself, or something that will be replaced. */
 static int check_target(struct rename *r)
 {
-	struct tdfs_node *node = tdfs_node_by_name(r->in, r->to);
+	struct tdfs_inode *node = tdfs_inode_by_name(r->in, r->to);
 	struct tdfs_drop *target = tdfs_drop_of(node);
-	bool there = node && tdfs_node_listed(node);
+	bool there = node && tdfs_inode_listed(node);
 
 	if (target && target != r->drop && target->state == TDFS_PUBLISHING) {
 		tdfs_drop_wait(r->in, target);
@@ -151,7 +165,7 @@ static int check_target(struct rename *r)
 		node->users++;
 		there = tdfs_people_wrote(r->in, target, r->caller) == 1;
 		node->users--;
-		if (tdfs_node_by_name(r->in, r->to) != node)
+		if (tdfs_inode_by_name(r->in, r->to) != node)
 			return AGAIN;
 	}
 	return there ? EEXIST : 0;
@@ -165,7 +179,7 @@ static int take_name(struct rename *r)
 	int why;
 
 	/* The kernel has one rename at a time in a directory: nobody waits for us here. */
-	while ((target = tdfs_drop_of(tdfs_node_by_name(in, r->to))) &&
+	while ((target = tdfs_drop_of(tdfs_inode_by_name(in, r->to))) &&
 	       target->state == TDFS_PUBLISHING)
 		tdfs_drop_wait(in, target);
 	if (target == r->drop)
@@ -176,9 +190,9 @@ static int take_name(struct rename *r)
 	} else if (target) {
 		/* Both names change at once. */
 		tdfs_note_drop(in, target);
-		(void)tdfs_node_set_name(in, &target->node, NULL);
+		(void)tdfs_inode_set_name(in, &target->node, NULL);
 	}
-	why = tdfs_node_set_name(in, &r->drop->node, r->to);
+	why = tdfs_inode_set_name(in, &r->drop->node, r->to);
 	if (target)
 		cancel(in, target);
 	return why;
@@ -211,7 +225,7 @@ static int rename_open(struct rename *r)
 
 		commit = !tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, r->caller->tid, 0).held;
 		if (drop->state != TDFS_OPEN || drop->opens != opens || drop->changes != changes ||
-		    tdfs_node_by_name(in, r->from) != &drop->node)
+		    tdfs_inode_by_name(in, r->from) != &drop->node)
 			return AGAIN;
 	}
 	if (!drop->failed) {
@@ -231,7 +245,7 @@ static int rename_open(struct rename *r)
 		}
 		if (answer)
 			return answer;
-		if (drop->state != TDFS_OPEN || tdfs_node_by_name(in, r->from) != &drop->node)
+		if (drop->state != TDFS_OPEN || tdfs_inode_by_name(in, r->from) != &drop->node)
 			return AGAIN;
 	}
 	answer = rename_on_disk(r);
@@ -247,7 +261,7 @@ static int rename_open(struct rename *r)
 static int rename_locked(struct rename *r)
 {
 	struct tdfs_incoming *in = r->in;
-	struct tdfs_node *node = tdfs_node_by_name(in, r->from);
+	struct tdfs_inode *node = tdfs_inode_by_name(in, r->from);
 	int why;
 
 	if (!node)
@@ -261,12 +275,12 @@ static int rename_locked(struct rename *r)
 	}
 	node->users++;
 	why = check_target(r);
-	if (why == 0 && tdfs_node_by_name(in, r->to) == node) {
+	if (why == 0 && tdfs_inode_by_name(in, r->to) == node) {
 		/* onto itself */
 	} else if (why == 0 && r->drop->state == TDFS_PUBLISHED) {
 		if (tdfs_people_wrote(in, r->drop, r->caller) != 1)
 			why = ENOENT;
-		else if (!tdfs_node_is_ghost(node))
+		else if (!tdfs_inode_is_ghost(node))
 			why = AGAIN;
 		else
 			why = take_name(r);
@@ -274,7 +288,7 @@ static int rename_locked(struct rename *r)
 		why = rename_open(r);
 	}
 	node->users--;
-	tdfs_node_settle(in, node);
+	tdfs_inode_settle(in, node);
 	return why;
 }
 

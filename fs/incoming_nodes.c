@@ -40,12 +40,12 @@ struct timespec tdfs_time(void)
 	return now;
 }
 
-static struct tdfs_node **ino_bucket(struct tdfs_incoming *in, uint64_t ino)
+static struct tdfs_inode **ino_bucket(struct tdfs_incoming *in, uint64_t ino)
 {
 	return &in->by_ino[ino % TDFS_BUCKETS];
 }
 
-static struct tdfs_node **name_bucket(struct tdfs_incoming *in, const char *name)
+static struct tdfs_inode **name_bucket(struct tdfs_incoming *in, const char *name)
 {
 	uint32_t hash = 2166136261u;
 
@@ -54,44 +54,44 @@ static struct tdfs_node **name_bucket(struct tdfs_incoming *in, const char *name
 	return &in->by_name[hash % TDFS_BUCKETS];
 }
 
-struct tdfs_node *tdfs_node_by_ino(struct tdfs_incoming *in, uint64_t ino)
+struct tdfs_inode *tdfs_inode_by_ino(struct tdfs_incoming *in, uint64_t ino)
 {
-	struct tdfs_node *node = *ino_bucket(in, ino);
+	struct tdfs_inode *node = *ino_bucket(in, ino);
 
 	while (node && node->ino != ino)
 		node = node->by_ino;
 	return node;
 }
 
-struct tdfs_node *tdfs_node_by_name(struct tdfs_incoming *in, const char *name)
+struct tdfs_inode *tdfs_inode_by_name(struct tdfs_incoming *in, const char *name)
 {
-	struct tdfs_node *node = *name_bucket(in, name);
+	struct tdfs_inode *node = *name_bucket(in, name);
 
 	while (node && strcmp(node->name, name) != 0)
 		node = node->by_name;
 	return node;
 }
 
-struct tdfs_drop *tdfs_drop_of(struct tdfs_node *node)
+struct tdfs_drop *tdfs_drop_of(struct tdfs_inode *node)
 {
 	return node && node->kind == TDFS_DROP ? (struct tdfs_drop *)node : NULL;
 }
 
-bool tdfs_node_is_ghost(const struct tdfs_node *node)
+bool tdfs_inode_is_ghost(const struct tdfs_inode *node)
 {
 	return node->name && node->kind == TDFS_DROP &&
 	       ((const struct tdfs_drop *)node)->state == TDFS_PUBLISHED;
 }
 
-bool tdfs_node_listed(const struct tdfs_node *node)
+bool tdfs_inode_listed(const struct tdfs_inode *node)
 {
-	return node->name && !tdfs_node_is_ghost(node);
+	return node->name && !tdfs_inode_is_ghost(node);
 }
 
-int tdfs_node_set_name(struct tdfs_incoming *in, struct tdfs_node *node, const char *name)
+int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
 {
 	char *copy = name ? strdup(name) : NULL;
-	struct tdfs_node **at;
+	struct tdfs_inode **at;
 
 	if (name && !copy)
 		return ENOMEM;
@@ -111,12 +111,12 @@ int tdfs_node_set_name(struct tdfs_incoming *in, struct tdfs_node *node, const c
 	return 0;
 }
 
-static int node_add(struct tdfs_incoming *in, struct tdfs_node *node, const char *name)
+static int node_add(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
 {
-	struct tdfs_node **at;
+	struct tdfs_inode **at;
 
 	node->atime = node->mtime = tdfs_time();
-	if (tdfs_node_set_name(in, node, name) != 0)
+	if (tdfs_inode_set_name(in, node, name) != 0)
 		return ENOMEM;
 	node->ino = in->next++;
 	at = ino_bucket(in, node->ino);
@@ -131,9 +131,9 @@ static int node_add(struct tdfs_incoming *in, struct tdfs_node *node, const char
 	return 0;
 }
 
-static void node_free(struct tdfs_incoming *in, struct tdfs_node *node)
+static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
 {
-	struct tdfs_node **at = ino_bucket(in, node->ino);
+	struct tdfs_inode **at = ino_bucket(in, node->ino);
 	struct tdfs_drop *drop = tdfs_drop_of(node);
 
 	while (*at != node)
@@ -153,7 +153,7 @@ static void node_free(struct tdfs_incoming *in, struct tdfs_node *node)
 	free(node);
 }
 
-void tdfs_node_settle(struct tdfs_incoming *in, struct tdfs_node *node)
+void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
 {
 	struct tdfs_drop *drop = tdfs_drop_of(node);
 
@@ -203,7 +203,7 @@ void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	drop->fd = -1;
 }
 
-void tdfs_node_stat(const struct tdfs_node *node, struct stat *st)
+void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st)
 {
 	memset(st, 0, sizeof *st);
 	if (node->kind == TDFS_DROP) {
@@ -229,7 +229,7 @@ char *tdfs_free_name(struct tdfs_incoming *in, const char *name)
 {
 	char *other = strdup(name);
 
-	for (unsigned i = 2; other && tdfs_node_by_name(in, other); i++) {
+	for (unsigned i = 2; other && tdfs_inode_by_name(in, other); i++) {
 		free(other);
 		if (asprintf(&other, "%.*s.%u", TDL_STAGED_NAME_MAX - 11, name, i) < 0)
 			return NULL;
@@ -259,7 +259,7 @@ void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char 
 	if (asprintf(&note->text, "%s\n", text) < 0)
 		note->text = NULL;
 	note->length = note->text ? strlen(note->text) : 0;
-	if (tdfs_node_by_name(in, name) || node_add(in, &note->node, name) != 0) {
+	if (tdfs_inode_by_name(in, name) || node_add(in, &note->node, name) != 0) {
 		free(note->text);
 		free(note);
 	} else {
@@ -277,8 +277,8 @@ void tdfs_note_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
 		return;
 	drop->note = NULL;
 	note->drop = NULL;
-	(void)tdfs_node_set_name(in, &note->node, NULL);
-	tdfs_node_settle(in, &note->node);
+	(void)tdfs_inode_set_name(in, &note->node, NULL);
+	tdfs_inode_settle(in, &note->node);
 }
 
 /* ---- Lists -------------------------------------------------------------------------------- */
@@ -288,8 +288,8 @@ int tdfs_incoming_list(struct tdfs_incoming *in, uint64_t *offset, char *name, u
 	int found = 0;
 
 	tdfs_lock(in);
-	for (struct tdfs_node *node = in->oldest; node; node = node->next) {
-		if (node->ino - in->first < *offset || !tdfs_node_listed(node))
+	for (struct tdfs_inode *node = in->oldest; node; node = node->next) {
+		if (node->ino - in->first < *offset || !tdfs_inode_listed(node))
 			continue;
 		*offset = node->ino - in->first + 1;
 		*ino = node->ino;
@@ -313,13 +313,13 @@ struct timespec tdfs_incoming_changed(struct tdfs_incoming *in)
 
 void tdfs_incoming_forget(struct tdfs_incoming *in, uint64_t ino, uint64_t count)
 {
-	struct tdfs_node *node;
+	struct tdfs_inode *node;
 
 	tdfs_lock(in);
-	node = tdfs_node_by_ino(in, ino);
+	node = tdfs_inode_by_ino(in, ino);
 	if (node) {
 		node->lookups -= count < node->lookups ? count : node->lookups;
-		tdfs_node_settle(in, node);
+		tdfs_inode_settle(in, node);
 	}
 	tdfs_unlock(in);
 }

@@ -111,7 +111,7 @@ void tdfs_incoming_found(struct tdfs_incoming *in, uint64_t ino, pid_t tid,
 	struct tdfs_person *person;
 
 	tdfs_lock(in);
-	drop = tdfs_drop_of(tdfs_node_by_ino(in, ino));
+	drop = tdfs_drop_of(tdfs_inode_by_ino(in, ino));
 	person = drop ? find_tid(drop, tid) : NULL;
 	if (person)
 		introduce(drop, person, process);

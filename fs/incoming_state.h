@@ -38,14 +38,14 @@ enum tdfs_state {
 	TDFS_PUBLISHED
 };
 
-struct tdfs_node {
+struct tdfs_inode {
 	uint64_t ino;
 	enum tdfs_kind kind;
 	uint64_t lookups; /* that the kernel has not forgotten */
 	unsigned users;	  /* handles and running functions */
 	char *name;	  /* NULL: it has none any more */
-	struct tdfs_node *by_ino, *by_name;
-	struct tdfs_node *next, *previous; /* all nodes, by inode number */
+	struct tdfs_inode *by_ino, *by_name;
+	struct tdfs_inode *next, *previous; /* all nodes, by inode number */
 	mode_t mode;
 	uid_t uid;
 	gid_t gid;
@@ -53,7 +53,7 @@ struct tdfs_node {
 };
 
 struct tdfs_note {
-	struct tdfs_node node;
+	struct tdfs_inode node;
 	struct tdfs_drop *drop; /* whose note it is; NULL: of none any more */
 	char *text;
 	size_t length;
@@ -69,7 +69,7 @@ struct tdfs_person {
 };
 
 struct tdfs_drop {
-	struct tdfs_node node;
+	struct tdfs_inode node;
 	enum tdfs_state state;
 	void *file; /* the backend's; NULL: none */
 	int fd;
@@ -97,7 +97,7 @@ struct tdfs_drop {
 };
 
 struct tdfs_handle {
-	struct tdfs_node *node;
+	struct tdfs_inode *node;
 	bool reads, writes, appends;
 	uint64_t serial; /* the drop's `opens` when it was made */
 	pid_t tid;	 /* that wrote last */
@@ -117,8 +117,8 @@ struct tdfs_incoming {
 	pthread_mutex_t lock;
 	pthread_cond_t change; /* some drop's state, writing or looking changed */
 	uint64_t first, next;  /* inode numbers */
-	struct tdfs_node *by_ino[TDFS_BUCKETS], *by_name[TDFS_BUCKETS];
-	struct tdfs_node *oldest, *newest;
+	struct tdfs_inode *by_ino[TDFS_BUCKETS], *by_name[TDFS_BUCKETS];
+	struct tdfs_inode *oldest, *newest;
 	struct tdfs_drop *ghosts, **last_ghost;
 	unsigned n_ghosts;
 	struct tdfs_trash *trash;
@@ -138,16 +138,16 @@ void tdfs_unlock(struct tdfs_incoming *in);
 /* Takes over `file`, unless it returns NULL (no memory). */
 struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
 				gid_t gid, void *file, int fd);
-struct tdfs_node *tdfs_node_by_ino(struct tdfs_incoming *in, uint64_t ino);
-struct tdfs_node *tdfs_node_by_name(struct tdfs_incoming *in, const char *name);
-bool tdfs_node_listed(const struct tdfs_node *node);
-bool tdfs_node_is_ghost(const struct tdfs_node *node);
+struct tdfs_inode *tdfs_inode_by_ino(struct tdfs_incoming *in, uint64_t ino);
+struct tdfs_inode *tdfs_inode_by_name(struct tdfs_incoming *in, const char *name);
+bool tdfs_inode_listed(const struct tdfs_inode *node);
+bool tdfs_inode_is_ghost(const struct tdfs_inode *node);
 /* Renames a node; NULL takes its name away. Nothing else may have the name. An errno. */
-int tdfs_node_set_name(struct tdfs_incoming *in, struct tdfs_node *node, const char *name);
+int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name);
 /* Frees it where nothing refers to it any more. */
-void tdfs_node_settle(struct tdfs_incoming *in, struct tdfs_node *node);
-void tdfs_node_stat(const struct tdfs_node *node, struct stat *st);
-struct tdfs_drop *tdfs_drop_of(struct tdfs_node *node); /* NULL for a note */
+void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node);
+void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st);
+struct tdfs_drop *tdfs_drop_of(struct tdfs_inode *node); /* NULL for a note */
 /* The name, a number behind it where something else is called so already. Free it. */
 char *tdfs_free_name(struct tdfs_incoming *in, const char *name);
 void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop); /* its staged file */

@@ -25,7 +25,21 @@ static int act_lookup(struct tdfs_op *op)
 void tdfs_incoming_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct tdfs_op op = tdfs_op_of(req, parent, act_lookup);
+	struct stat st;
 
+	/* A file server asks for these. */
+	if (strcmp(name, "..") == 0) {
+		tdfs_tree_ops.lookup(req, TDFS_INO_INCOMING,
+				     parent == TDFS_INO_INCOMING ? ".." : ".");
+		return;
+	}
+	if (strcmp(name, ".") == 0) {
+		int why = parent == TDFS_INO_INCOMING ? tdfs_incoming_dir_stat(tdfs_of(req), &st)
+						      : tdfs_incoming_again(op.in, parent, &st);
+
+		tdfs_op_reply_entry(&op, why, &st);
+		return;
+	}
 	op.name = (char *)name;
 	tdfs_op_run(&op);
 }

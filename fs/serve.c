@@ -152,12 +152,13 @@ int tdfs_serve(struct tdfs *tdfs, const char *mountpoint, int ready)
 	result = loop(tdfs);
 	pthread_sigmask(SIG_BLOCK, &poke, NULL);
 	atomic_store(&keeper.over, true);
+	/* While closes that are being committed can still be answered. */
+	if (tdfs->incoming != NULL)
+		tdfs_incoming_stop(tdfs->incoming);
 	/* Before the keeper is waited for: it may be asking a mount that nobody serves any more. */
 	fuse_session_unmount(tdfs->session);
 	pthread_kill(thread, POKE);
 	pthread_join(thread, NULL);
-	if (tdfs->incoming != NULL)
-		tdfs_incoming_stop(tdfs->incoming);
 	if (result < 0) {
 		tdfs_msg(LOG_ERR, "%s: %s", mountpoint, strerror(-result));
 		return -1;
