@@ -160,10 +160,10 @@ static int read_info(tdl__commit *commit, tdl__span info, bool first, tdl_error 
 	commit->has_info = true;
 
 	/* What we write promises the lines behind it; so a commit that says it is ours and promises
-	 * nothing was tampered with. */
-	commit->checked = first && whole_number(values[ACTIONS], &lines) &&
-			  whole_number(values[CRC32C], &crc) && crc <= UINT32_MAX;
-	if (commit->checked) {
+	 * nothing was tampered with. No later commitInfo takes a promise back. */
+	if (first && whole_number(values[ACTIONS], &lines) && whole_number(values[CRC32C], &crc) &&
+	    crc <= UINT32_MAX) {
+		commit->checked = true;
 		commit->promised_lines = lines;
 		commit->promised_crc = (uint32_t)crc;
 	} else if (values[ENGINE].p != NULL && values[ENGINE].n > strlen(ours) &&
