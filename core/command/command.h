@@ -33,6 +33,9 @@ extern const struct command command_create, command_append, command_overwrite, c
 /* Failures are reported once, as one line "error: ..." on stderr; each returns STATUS_FAILED. */
 int report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int report_error(const tdl_error *error);
+/* The same for a command that commits: one that did, but perhaps not durably, is not to be done
+ * again. */
+int report_commit_error(const struct command *command, const tdl_error *error);
 
 /*
  * A version given on the command line, digits as arguments_parse() lets through. Returns false,

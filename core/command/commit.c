@@ -136,7 +136,7 @@ int commit_rows(const struct command *command, char **argv, enum tdl_operation o
 	status = tdl_table_write(table, operation, input.fd, input.name, &how, &version, &error);
 	progress_end();
 	if (status < 0)
-		return report_error(&error);
+		return report_commit_error(command, &error);
 	snprintf(committed, sizeof committed, "%s as version %" PRId64, done, version);
 	output_text("%s\n", committed);
 	return output_finish(committed);

@@ -25,7 +25,7 @@ static int run(const struct command *command, char **argv)
 		return status;
 	if (tdl_schema_parse((const char *const *)argv + 1, count - 1, &schema, &error) < 0 ||
 	    tdl_table_create(argv[0], schema, &error) < 0)
-		return report_error(&error);
+		return report_commit_error(command, &error);
 	output_text("created %s version 0\n", argv[0]);
 	return output_finish("the table was created");
 }

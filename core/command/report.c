@@ -3,9 +3,11 @@
  * Failures, as one line on stderr whatever is in the names that it quotes.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "command.h"
 #include "progress.h"
@@ -42,6 +44,15 @@ int report_error(const tdl_error *error)
 {
 	print_line(error->message);
 	return STATUS_FAILED;
+}
+
+int report_commit_error(const struct command *command, const tdl_error *error)
+{
+	if (error->code != TDL_ERR_PUBLISHED)
+		return report_error(error);
+	return report("committed as version %" PRId64 ", durability unknown: do not %s again%s%s",
+		      error->version, command->name, error->os_error != 0 ? ": " : "",
+		      error->os_error != 0 ? strerror(error->os_error) : "");
 }
 
 bool parse_version(const char *table, const char *text, int64_t *version)

@@ -40,7 +40,7 @@ static int run(const struct command *command, char **argv)
 		return STATUS_FAILED;
 	if (tdl_table_open(argv[0], 0, &table, &error) < 0 ||
 	    tdl_table_restore(table, target, &how, &version, &error) < 0)
-		return report_error(&error);
+		return report_commit_error(command, &error);
 	snprintf(committed, sizeof committed, "restored version %" PRId64 " as version %" PRId64,
 		 target, version);
 	output_text("%s\n", committed);
