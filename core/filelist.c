@@ -69,6 +69,19 @@ void tdl__filelist_free(tdl__filelist *files)
 	*files = (tdl__filelist){ 0 };
 }
 
+void tdl__filelist_reset(tdl__filelist *files)
+{
+	tdl__list *lists = tdl__steal(files->lists);
+	size_t cap = files->list_cap;
+
+	tdl__filelist_free(files);
+	files->lists = lists;
+	files->list_cap = lists != NULL ? cap : 0;
+	files->list_count = files->list_cap > 0 ? 1 : 0;
+	if (files->list_count > 0)
+		lists[0] = (tdl__list){ 0 };
+}
+
 bool tdl__filelist_add(tdl__filelist *files, const tdl__file_key *key, uint64_t size,
 		       uint64_t records, uint32_t crc, unsigned flags)
 {

@@ -64,6 +64,8 @@ typedef struct tdl__filelist {
 } tdl__filelist;
 
 void tdl__filelist_free(tdl__filelist *files);
+/* Empties it, but for one list without files. */
+void tdl__filelist_reset(tdl__filelist *files);
 
 /* A path as a key; the odd one borrows `path`. */
 tdl__file_key tdl__file_key_of(const char *path);

@@ -30,7 +30,7 @@ int tdl__history_init(tdl__history *history, tdl__log log, tdl_error *error)
 	return 0;
 }
 
-void tdl__history_free(tdl__history *history)
+void tdl__history_clear(tdl__history *history)
 {
 	for (size_t i = 0; i < history->operation_count; i++)
 		free(history->operations[i]);
@@ -39,11 +39,26 @@ void tdl__history_free(tdl__history *history)
 		free(history->metas[i]->table_id);
 		free(history->metas[i]);
 	}
-	tdl__filelist_free(&history->files);
 	free(history->versions);
 	free(history->operations);
 	free(history->metas);
 	free(history->slots);
+	history->versions = NULL;
+	history->operations = NULL;
+	history->metas = NULL;
+	history->slots = NULL;
+	history->count = history->cap = 0;
+	history->operation_count = history->operation_cap = 0;
+	history->meta_count = history->meta_cap = 0;
+	history->slot_count = 0;
+	/* The list that every history starts with stays. */
+	tdl__filelist_reset(&history->files);
+}
+
+void tdl__history_free(tdl__history *history)
+{
+	tdl__history_clear(history);
+	tdl__filelist_free(&history->files);
 	free(history->beyond);
 	pthread_rwlock_destroy(&history->lock);
 	pthread_mutex_destroy(&history->refreshing);
@@ -323,7 +338,7 @@ static int intern_operation(tdl__history *history, const char *name, uint32_t *a
 	return 0;
 }
 
-static int add_meta(tdl__history *history, tdl__commit *commit)
+int tdl__history_add_meta(tdl__history *history, tdl__commit *commit)
 {
 	const char *id = commit->schema != NULL ? tdl__commit_string(commit, commit->table_id) : "";
 	tdl__meta *meta = calloc(1, sizeof *meta);
@@ -361,7 +376,7 @@ static int apply(tdl__history *history, tdl__commit *commit, tdl_error *error)
 		return too_much(error);
 	/* All that may fail for memory comes before the files change. */
 	if (commit->schema != NULL || history->meta_count == 0) {
-		if (add_meta(history, commit) < 0)
+		if (tdl__history_add_meta(history, commit) < 0)
 			return tdl__fail_nomem(error);
 		version.meta = (uint32_t)history->meta_count - 1;
 	}

@@ -32,6 +32,7 @@ void tdl_table_free(tdl_table *table)
 {
 	if (table == NULL || atomic_fetch_sub_explicit(&table->refs, 1, memory_order_acq_rel) > 1)
 		return;
+	tdl__table_save_index(table, true);
 	tdl__filecache_free(&table->files);
 	tdl__history_free(&table->history);
 	pthread_mutex_destroy(&table->publishing);
@@ -93,7 +94,11 @@ int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error 
 	r = tdl__filecache_init(&table->files, table->dir, table->path, error);
 	if (r < 0)
 		return r;
+	tdl__table_load_index(table);
 	r = tdl__history_refresh(&table->history, &why);
+	/* Without a listing, what lies behind a gap has to be looked for. */
+	if (r == 0 && table->indexed > 0)
+		r = tdl__history_find_gap(&table->history, &why);
 	if (r == 0 && tdl_table_head(table) < 0)
 		return tdl__fail(error, TDL_ERR_NOT_FOUND,
 				 "no tinydelta table at %s: it has no version 0", path);
@@ -107,6 +112,7 @@ int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error 
 	table->id = strdup(info.table_id);
 	if (table->id == NULL)
 		return tdl__fail_nomem(error);
+	tdl__table_save_index(table, false);
 	*out = tdl__steal(table);
 	return 0;
 }

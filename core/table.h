@@ -18,10 +18,19 @@ struct tdl_table {
 	char *id;
 	tdl__history history;
 	tdl__filecache files;
+	size_t indexed;		    /* versions that the index covers */
 	pthread_mutex_t publishing; /* one commit at a time takes the next version number */
 };
 
 void tdl__table_ref(tdl_table *table);
+
+/* Reads the index into a history that is empty, from the log or the user's cache. */
+void tdl__table_load_index(tdl_table *table);
+/* Writes it where that is worth it: many commits are not in it. `closing`: the table is about to
+ * be forgotten. */
+void tdl__table_save_index(tdl_table *table, bool closing);
+/* How many commits that is; tests make it smaller. */
+extern size_t tdl__index_worth;
 
 /* Mode of files and folders that readers of the table must be able to read. */
 mode_t tdl__table_file_mode(const struct stat *table);

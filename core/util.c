@@ -12,6 +12,7 @@
 
 #include "error.h"
 #include "schema.h"
+#include "utf8.h"
 
 bool tdl__reserve(void *array, size_t *cap, size_t need, size_t size)
 {
@@ -58,21 +59,24 @@ void tdl__text_format(tdl__text *text, const char *format, ...)
 
 void tdl__text_quote(tdl__text *text, const char *bytes, size_t n)
 {
-	_cleanup_free_ char *plain = malloc(4 * n + 1);
+	_cleanup_free_ char *plain = NULL;
 	size_t need;
 
-	if (plain == NULL) {
-		text->failed = true;
-		return;
+	if (!tdl__utf8_valid(bytes, n)) {
+		plain = malloc(4 * n + 1);
+		if (plain == NULL) {
+			text->failed = true;
+			return;
+		}
+		bytes = tdl__printable(plain, 4 * n + 1, bytes, n);
+		n = strlen(bytes);
 	}
-	tdl__printable(plain, 4 * n + 1, bytes, n);
-	n = strlen(plain);
-	need = tdl__json_quote(NULL, 0, plain, n);
+	need = tdl__json_quote(NULL, 0, bytes, n);
 	if (text->failed || !tdl__reserve(&text->p, &text->cap, text->n + need + 1, 1)) {
 		text->failed = true;
 		return;
 	}
-	tdl__json_quote(text->p + text->n, need, plain, n);
+	tdl__json_quote(text->p + text->n, need, bytes, n);
 	text->n += need;
 	text->p[text->n] = '\0';
 }

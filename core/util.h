@@ -57,7 +57,7 @@ typedef struct tdl__text {
 void tdl__text_add(tdl__text *text, const char *bytes, size_t n);
 void tdl__text_format(tdl__text *text, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Adds hostile bytes (a name, say) as a JSON string; what is no UTF-8 becomes \xNN in it. */
+/* Adds bytes as a JSON string: exactly where they are UTF-8; else made printable before. */
 void tdl__text_quote(tdl__text *text, const char *bytes, size_t n);
 void tdl__text_free(tdl__text *text);
 #define _cleanup_text_ __attribute__((cleanup(tdl__text_free)))

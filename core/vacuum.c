@@ -11,6 +11,7 @@
 #include <sys/file.h>
 
 #include "error.h"
+#include "index.h"
 #include "staging.h"
 #include "sys.h"
 
@@ -79,7 +80,8 @@ static bool see_temp(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;
 
-	if (tdl__log_is_temp(name) && is_old(vacuum, vacuum->table->log_dir, name))
+	if ((tdl__log_is_temp(name) || tdl__index_is_temp(name)) &&
+	    is_old(vacuum, vacuum->table->log_dir, name))
 		keep(vacuum, &vacuum->temps, name);
 	return true;
 }
