@@ -107,7 +107,7 @@ int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error 
 			*error = why;
 		return r;
 	}
-	if (tdl__history_get(&table->history, tdl_table_head(table), &version, &info, NULL) < 0)
+	if (tdl__history_get(&table->history, 0, &version, &info, NULL) < 0)
 		info.table_id = "";
 	table->id = strdup(info.table_id);
 	if (table->id == NULL)
