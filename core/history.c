@@ -527,28 +527,39 @@ static int look_for_gap(tdl__history *history, tdl__commit *commit, tdl_error *e
 	}
 }
 
+/* Whether what the log could not be followed for is as it was. */
+static bool still_damaged(const tdl__history *history)
+{
+	struct stat st = look(history);
+
+	if (!looks_same(&st, &history->damage_stat))
+		return false;
+	/* A gap is none once nothing is behind it. */
+	return st.st_ino != 0 ||
+	       (history->beyond_count > 0 && tdl__log_exists(&history->log, history->beyond[0]));
+}
+
 static int refresh(tdl__history *history, tdl_error *error)
 {
 	bool first = history->count == 0, again = history->damaged;
 	tdl__commit commit = { 0 };
 	int r;
 
-	if (history->damaged) {
-		struct stat st = look(history);
-
-		if (looks_same(&st, &history->damage_stat)) {
-			if (error != NULL)
-				*error = history->damage;
-			return TDL_ERR_CORRUPT;
-		}
-		pthread_rwlock_wrlock(&history->lock);
-		clear_damage(history);
-		pthread_rwlock_unlock(&history->lock);
+	if (again && still_damaged(history)) {
+		if (error != NULL)
+			*error = history->damage;
+		return TDL_ERR_CORRUPT;
 	}
 	r = follow(history, &commit, error);
 	if (r == TDL_ERR_NOT_FOUND)
 		r = first || again ? look_for_gap(history, &commit, error) : 0;
 	tdl__commit_free(&commit);
+	/* Not before: where looking failed, nothing is known to be whole. */
+	if (r == 0 && again) {
+		pthread_rwlock_wrlock(&history->lock);
+		clear_damage(history);
+		pthread_rwlock_unlock(&history->lock);
+	}
 	return r;
 }
 
