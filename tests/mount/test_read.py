@@ -1,0 +1,513 @@
+# SPDX-License-Identifier: MIT
+"""The read-only tree: what is read is exactly that version, and stays so."""
+
+import ctypes
+import errno
+import hashlib
+import json
+import mmap
+import os
+import pathlib
+import stat
+import threading
+
+import harness
+from harness import TestCase
+from reference import Reference
+
+
+def inodes(mnt):
+    """{path: inode number} of everything in the mount, from stat and from listings alike."""
+    found = {}
+    for folder, _, _ in os.walk(mnt):
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                ino = os.lstat(entry.path).st_ino
+                if entry.inode() != ino:
+                    raise AssertionError(f"{entry.path}: listed {entry.inode()}, is {ino}")
+                found[os.path.relpath(entry.path, mnt)] = ino
+    return found
+
+
+class Golden(TestCase):
+    """Tables that the Python package wrote."""
+
+    needs_fuse = True
+
+    def test_every_version_byte_for_byte(self):
+        for name in self.golden_names():
+            with self.subTest(table=name), self.mount(self.golden(name)) as mnt:
+                count = self.golden_versions(name)
+                for version in range(count):
+                    wanted = self.expected(name, f"v{version}.jsonl")
+                    path = mnt / f"v{version}/data.jsonl"
+                    # The first look of all, with nothing known: the size decides what is read.
+                    self.assertEqual(path.read_bytes(), wanted, path)
+                    self.assertEqual(path.stat().st_size, len(wanted), path)
+                    self.assertEqual(os.listdir(path.parent), ["data.jsonl"])
+                last = self.expected(name, f"v{count - 1}.jsonl")
+                self.assertEqual(mnt.read("latest/data.jsonl"), last)
+                wanted = [f"v{v}" for v in range(count)]
+                self.assertEqual(mnt.names(), sorted(["history", "incoming", "latest", *wanted]))
+
+    def test_in_pieces(self):
+        for name in self.golden_names():
+            with self.subTest(table=name), self.mount(self.golden(name)) as mnt:
+                version = self.golden_versions(name) - 1
+                wanted = self.expected(name, f"v{version}.jsonl")
+                with open(mnt / f"v{version}/data.jsonl", "rb", buffering=0) as file:
+                    for at in range(len(wanted) + 3):
+                        self.assertEqual(os.pread(file.fileno(), 7, at), wanted[at : at + 7])
+                    self.assertEqual(os.pread(file.fileno(), 100, 1 << 40), b"")
+                    self.assertEqual(os.lseek(file.fileno(), 0, os.SEEK_END), len(wanted))
+                    with self.assertRaises(OSError) as caught:
+                        os.lseek(file.fileno(), len(wanted), os.SEEK_DATA)
+                    self.assertEqual(caught.exception.errno, errno.ENXIO)
+
+    def test_history(self):
+        for name in self.golden_names():
+            table = self.golden(name)
+            reference = Reference(table)
+            with self.subTest(table=name), self.mount(table) as mnt:
+                for version in reference.versions():
+                    text = mnt.read(f"history/v{version}.json")
+                    self.assertEqual((mnt / f"history/v{version}.json").stat().st_size, len(text))
+                    self.assertEqual(text.count(b"\n"), 1)
+                    said = json.loads(text)
+                    info = reference.actions(version)[0]["commitInfo"]
+                    files = reference.files(version)
+                    self.assertEqual(said["version"], version)
+                    self.assertEqual(said["operation"], info["operation"])
+                    self.assertEqual(said["timestamp"], info["timestamp"])
+                    self.assertEqual(said["readVersion"], info["readVersion"])
+                    self.assertEqual(said["files"], len(files))
+                    self.assertEqual(said["size"], sum(s for s, _ in files.values()))
+                    self.assertEqual(said["numRecords"], sum(n for _, n in files.values()))
+                    columns = [(c["name"], c["type"]) for c in said["schema"]]
+                    self.assertEqual(columns, reference.schema(version))
+                self.assertEqual(mnt.read("history/latest.json"), text)
+                wanted = [f"v{v}.json" for v in reference.versions()]
+                self.assertEqual(mnt.names("history"), sorted(["latest.json", *wanted]))
+
+
+class Reading(TestCase):
+    needs_fuse = True
+
+    def test_attributes(self):
+        table = self.table(rows=[{"id": 1}])
+        os.chmod(table, 0o750)
+        with self.mount(table) as mnt:
+            for name in ("", "latest", "history", "v0", "v1"):
+                st = os.stat(mnt / name)
+                self.assertEqual(stat.filemode(st.st_mode), "dr-xr-x---", name)
+                self.assertEqual(st.st_nlink, 1, name)
+            stamp = self.commit(table, 1)[0]["commitInfo"]["timestamp"]
+            for name in ("v1", "v1/data.jsonl", "history/v1.json"):
+                st = os.stat(mnt / name)
+                times = {st.st_mtime_ns, st.st_ctime_ns, st.st_atime_ns}
+                self.assertEqual(times, {stamp * 1000000}, name)
+            st = os.stat(mnt / "v1/data.jsonl")
+            self.assertEqual(stat.filemode(st.st_mode), "-r--r-----")
+            self.assertEqual((st.st_nlink, st.st_size, st.st_blocks), (1, 9, 1))
+            self.assertEqual((st.st_uid, st.st_gid), (os.geteuid(), os.getegid()))
+
+    def test_inode_numbers_are_distinct_and_outlive_the_mount(self):
+        table = self.golden("steps")
+        with self.mount(table) as mnt:
+            first = inodes(mnt)
+        with self.mount(table) as mnt:
+            self.assertEqual(inodes(mnt), first)
+        newest = self.golden_versions("steps") - 1
+        self.assertEqual(first.pop("latest/data.jsonl"), first[f"v{newest}/data.jsonl"])
+        self.assertEqual(first.pop("history/latest.json"), first[f"history/v{newest}.json"])
+        self.assertEqual(len(set(first.values())), len(first))
+
+    def test_latest_stays_where_it_was_opened(self):
+        table = self.table(rows=[{"id": 1}])
+        with self.mount(table) as mnt:
+            with open(mnt / "latest/data.jsonl", "rb", buffering=0) as before:
+                self.assertEqual(before.read(4), b'{"id')
+                self.append(table, [{"id": 2}])
+                self.assertEqual(mnt.read("latest/data.jsonl"), b'{"id":1}\n{"id":2}\n')
+                self.assertEqual(before.read(), b'":1}\n')
+                self.assertEqual(os.fstat(before.fileno()).st_size, 9)
+
+    def test_latest_is_new_at_each_look(self):
+        table = self.table()
+        reference = Reference(table)
+        wanted = b""
+        with self.mount(table) as mnt:
+            for number in range(1, 60):
+                row = {"id": number}
+                if number % 2:
+                    self.append(table, [row])
+                else:
+                    reference.append([row])
+                wanted += harness.rows_text([row])
+                st = os.stat(mnt / "latest/data.jsonl")
+                self.assertEqual(st.st_size, len(wanted))
+                self.assertEqual(mnt.read("latest/data.jsonl"), wanted)
+                self.assertEqual(os.stat(mnt / f"v{number}/data.jsonl").st_ino, st.st_ino)
+                said = json.loads(mnt.read("history/latest.json"))
+                self.assertEqual(said["version"], number)
+
+    def test_a_version_is_there_as_soon_as_it_is_committed(self):
+        table = self.table()
+        with self.mount(table) as mnt:
+            for version in range(1, 6):
+                self.assertFalse((mnt / f"v{version}").exists())
+                self.assertFalse((mnt / f"history/v{version}.json").exists())
+                self.append(table, [{"id": version}])
+                if version % 2:
+                    self.assertIn(f"v{version}", mnt.names())
+                self.assertTrue((mnt / f"v{version}/data.jsonl").exists())
+                self.assertTrue((mnt / f"history/v{version}.json").exists())
+
+    def test_a_working_directory_outlives_commits(self):
+        table = self.table(rows=[{"id": 1}])
+        with self.mount(table) as mnt:
+            here = os.open(".", os.O_RDONLY)
+            try:
+                os.chdir(mnt / "latest")
+                self.append(table, [{"id": 2}])
+                self.assertEqual(pathlib.Path("data.jsonl").read_bytes(), b'{"id":1}\n{"id":2}\n')
+                self.assertEqual(os.getcwd(), str(mnt / "latest"))
+                os.chdir(mnt / "v1")
+                self.append(table, [{"id": 3}])
+                self.assertEqual(os.getcwd(), str(mnt / "v1"))
+            finally:
+                os.chdir(here)
+                os.close(here)
+
+    def test_readers_while_commits_land(self):
+        """Every read of latest is one whole version, never less and never a mixture."""
+        table = self.table()
+        reference = Reference(table)
+        stop = threading.Event()
+        wrong = []
+        seen = set()
+
+        def reader(mnt):
+            while not stop.is_set():
+                with open(mnt / "latest/data.jsonl", "rb") as file:
+                    size = os.fstat(file.fileno()).st_size
+                    text = file.read()
+                rows = [json.loads(line)["id"] for line in text.splitlines()]
+                if len(text) != size or rows != list(range(1, len(rows) + 1)):
+                    wrong.append((size, text))
+                seen.add(len(rows))
+
+        with self.mount(table) as mnt:
+            readers = [threading.Thread(target=reader, args=(mnt,)) for _ in range(3)]
+            for thread in readers:
+                thread.start()
+            for number in range(1, 200):
+                reference.append([{"id": number}])
+            stop.set()
+            for thread in readers:
+                thread.join()
+            self.assertEqual(wrong, [])
+            self.assertGreater(len(seen), 3)
+            self.assertEqual(len(mnt.read("latest/data.jsonl").splitlines()), 199)
+
+    def test_versions_do_not_get_mixed_up_in_caches(self):
+        table = self.table()
+        reference = Reference(table)
+        for number in range(1, 40):
+            reference.append([{"id": number}])
+        reference.restore(7)
+        wanted = {v: reference.read(v) for v in reference.versions()}
+        with self.mount(table) as mnt:
+            for turn in range(3):
+                for version in sorted(wanted, key=lambda v: hash((v, turn))):
+                    self.assertEqual(mnt.read(f"v{version}/data.jsonl"), wanted[version])
+                if os.geteuid() == 0:
+                    pathlib.Path("/proc/sys/vm/drop_caches").write_text("2")
+
+    def test_mapped(self):
+        table = self.table(rows=[{"id": n} for n in range(5000)])
+        with self.mount(table) as mnt, open(mnt / "v1/data.jsonl", "rb") as file:
+            wanted = self.data(table, 1)
+            for flags in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
+                with mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ) as mapped:
+                    self.assertEqual(mapped[:], wanted)
+
+    def test_direct(self):
+        table = self.table(rows=[{"id": n} for n in range(5000)])
+        with self.mount(table) as mnt:
+            said = self.ok(["dd", f"if={mnt}/v1/data.jsonl", "iflag=direct", "bs=4k"])
+            self.assertEqual(said.out, self.data(table, 1))
+
+    def test_space_is_that_of_the_table(self):
+        table = self.table()
+        with self.mount(table) as mnt:
+            ours, theirs = os.statvfs(mnt), os.statvfs(table)
+            self.assertEqual(ours.f_blocks * ours.f_frsize, theirs.f_blocks * theirs.f_frsize)
+            self.assertGreater(ours.f_bavail, 0)
+            self.assertEqual(ours.f_namemax, 255)
+            self.ok(["df", mnt])
+            self.ok(["df", "-i", mnt])
+
+    def test_many_handles(self):
+        table = self.table(rows=[{"id": 1}])
+        with self.mount(table, wrapper=["prlimit", "--nofile=64:4096"]) as mnt:
+            base = len(os.listdir(f"/proc/{mnt.pid}/fd"))
+            files = [open(mnt / "v1/data.jsonl", "rb") for _ in range(900)]
+            self.assertEqual({file.read() for file in files}, {b'{"id":1}\n'})
+            for file in files:
+                file.close()
+            self.assertLess(len(os.listdir(f"/proc/{mnt.pid}/fd")), base + 40)
+
+
+class Listing(TestCase):
+    needs_fuse = True
+
+    def test_each_version_once_while_commits_land(self):
+        table = self.table()
+        reference = Reference(table)
+        for number in range(1, 400):
+            reference.append([{"id": number}])
+        with self.mount(table) as mnt:
+            stop = threading.Event()
+
+            def writer():
+                number = 400
+                while not stop.is_set():
+                    reference.append([{"id": number}])
+                    number += 1
+
+            thread = threading.Thread(target=writer)
+            thread.start()
+            try:
+                for _ in range(30):
+                    for name, suffix in (("", ""), ("history", ".json")):
+                        before = reference.head()
+                        found = [n for n in os.listdir(mnt / name) if n.startswith("v")]
+                        after = reference.head()
+                        numbers = sorted(int(n[1 : len(n) - len(suffix)]) for n in found)
+                        self.assertEqual(numbers, list(range(len(numbers))))
+                        self.assertGreaterEqual(len(numbers), before + 1)
+                        self.assertLessEqual(len(numbers), after + 1)
+            finally:
+                stop.set()
+                thread.join()
+
+    def test_offsets_outlive_the_mount(self):
+        """A listing may be taken up again where it was, as NFS servers do."""
+        table = self.golden("steps")
+
+        def offsets(mnt):
+            libc = ctypes.CDLL(None, use_errno=True)
+            descriptor = os.open(mnt, os.O_RDONLY | os.O_DIRECTORY)
+            buffer = ctypes.create_string_buffer(256)
+            found = {}
+            try:
+                while (got := libc.syscall(217, descriptor, buffer, 256)) > 0:
+                    at = 0
+                    while at < got:
+                        ino = int.from_bytes(buffer.raw[at : at + 8], "little")
+                        offset = int.from_bytes(buffer.raw[at + 8 : at + 16], "little")
+                        length = int.from_bytes(buffer.raw[at + 16 : at + 18], "little")
+                        name = buffer.raw[at + 19 : at + length].split(b"\0")[0]
+                        self.assertNotIn(ino, (0, 2**64 - 1))
+                        self.assertNotIn(name, found)
+                        found[name] = offset
+                        at += length
+                self.assertEqual(got, 0)
+            finally:
+                os.close(descriptor)
+            return found
+
+        if os.uname().machine != "x86_64":
+            self.skipTest("knows getdents64 of x86_64 only")
+        with self.mount(table) as mnt:
+            first = offsets(mnt)
+        with self.mount(table) as mnt:
+            self.assertEqual(offsets(mnt), first)
+        self.assertEqual(len(first), self.golden_versions("steps") + 5)
+
+    def test_listings_agree(self):
+        table = self.golden("steps")
+        with self.mount(table) as mnt:
+            wanted = self.golden_versions("steps") + 3
+            self.assertEqual(len(os.listdir(mnt)), wanted)
+            self.assertEqual(len(self.ok(["ls", "-U", mnt]).out.splitlines()), wanted)
+            self.assertEqual(len(self.ok(["ls", "-l", mnt]).out.splitlines()), wanted + 1)
+            found = self.ok(["find", mnt, "-mindepth", "1", "-maxdepth", "1"]).out.splitlines()
+            self.assertEqual(len(found), wanted)
+            folders = self.ok(["find", mnt, "-type", "d"]).out.splitlines()
+            self.assertEqual(len(folders), wanted + 1)
+
+    def test_sizes_in_listings_are_those_of_the_files(self):
+        table = self.golden("orders")
+        with self.mount(table) as mnt:
+            for version in range(self.golden_versions("orders")):
+                size = int(self.ok(["ls", "-l", mnt / f"v{version}"]).text.split()[-5])
+                self.assertEqual(size, len(mnt.read(f"v{version}/data.jsonl")))
+
+
+class ReadOnly(TestCase):
+    """Nothing but incoming/ can be changed, and whoever tries is told so plainly."""
+
+    needs_fuse = True
+
+    def refused(self, mnt, *wanted):
+        calls = {
+            "open for writing": lambda: os.open(mnt / "v1/data.jsonl", os.O_WRONLY),
+            "open for both": lambda: os.open(mnt / "latest/data.jsonl", os.O_RDWR),
+            "append": lambda: os.open(mnt / "v1/data.jsonl", os.O_WRONLY | os.O_APPEND),
+            "truncating open": lambda: os.open(mnt / "v1/data.jsonl", os.O_WRONLY | os.O_TRUNC),
+            "odd truncating open": lambda: os.open(mnt / "v1/data.jsonl", os.O_RDONLY | os.O_TRUNC),
+            "open record": lambda: os.open(mnt / "history/v1.json", os.O_WRONLY),
+            "truncate": lambda: os.truncate(mnt / "v1/data.jsonl", 0),
+            "create in root": lambda: os.open(mnt / "x", os.O_CREAT | os.O_WRONLY),
+            "create in a version": lambda: os.open(mnt / "v1/x", os.O_CREAT | os.O_WRONLY),
+            "create in latest": lambda: os.open(mnt / "latest/x", os.O_CREAT | os.O_WRONLY),
+            "create in history": lambda: os.open(mnt / "history/x", os.O_CREAT | os.O_WRONLY),
+            "create a version to come": lambda: os.mkdir(mnt / "v99"),
+            "mkdir": lambda: os.mkdir(mnt / "v1/x"),
+            "mknod": lambda: os.mknod(mnt / "v1/x"),
+            "mkfifo": lambda: os.mkfifo(mnt / "x"),
+            "symlink": lambda: os.symlink("x", mnt / "x"),
+            "link": lambda: os.link(mnt / "v1/data.jsonl", mnt / "x"),
+            "unlink": lambda: os.unlink(mnt / "v1/data.jsonl"),
+            "rmdir": lambda: os.rmdir(mnt / "v1"),
+            "rmdir latest": lambda: os.rmdir(mnt / "latest"),
+            "rename": lambda: os.rename(mnt / "v1", mnt / "w1"),
+            "rename file": lambda: os.rename(mnt / "v1/data.jsonl", mnt / "v1/x"),
+            "rename into incoming": lambda: os.rename(
+                mnt / "v1/data.jsonl", mnt / "incoming/x"
+            ),
+            "chmod": lambda: os.chmod(mnt / "v1/data.jsonl", 0o666),
+            "chown": lambda: os.chown(mnt / "v1", 1, 1),
+            "utime": lambda: os.utime(mnt / "v1/data.jsonl"),
+            "utime of root": lambda: os.utime(mnt, (1, 1)),
+        }
+        for name, call in calls.items():
+            with self.subTest(call=name), self.assertRaises(OSError) as caught:
+                call()
+            self.assertIn(caught.exception.errno, wanted, f"{name}: {caught.exception}")
+
+    def test_for_root(self):
+        self.require_root()
+        table = self.table(rows=[{"id": 1}])
+        with self.mount(table) as mnt:
+            self.refused(mnt, errno.EROFS)
+            with self.assertRaises(OSError) as caught:
+                os.setxattr(mnt / "v1/data.jsonl", "user.a", b"1")
+            self.assertIn(caught.exception.errno, (errno.EOPNOTSUPP, errno.EROFS))
+            self.assertEqual(mnt.read("v1/data.jsonl"), b'{"id":1}\n')
+
+    def test_mounted_read_only(self):
+        table = self.table(rows=[{"id": 1}])
+        before = sorted(os.listdir(table))
+        with self.mount(table, options=["ro"]) as mnt:
+            self.refused(mnt, errno.EROFS, errno.EACCES)
+            self.assertEqual(mnt.names("incoming"), [])
+            self.assertEqual(stat.S_IMODE(os.stat(mnt / "incoming").st_mode) & 0o222, 0)
+            with self.assertRaises(OSError) as caught:
+                os.open(mnt / "incoming/x", os.O_CREAT | os.O_WRONLY)
+            self.assertIn(caught.exception.errno, (errno.EROFS, errno.EACCES))
+            self.assertFalse(os.access(mnt / "v1/data.jsonl", os.W_OK))
+        self.assertEqual(sorted(os.listdir(table)), before)
+        self.assertEqual(self.versions(table), [0, 1])
+
+    def test_for_others(self):
+        self.require_root()
+        table = self.table(rows=[{"id": 1}])
+        script = (
+            'cd "$1"; ! touch v1/x && ! touch v1/data.jsonl && ! mkdir x && ! rm -f v1/data.jsonl'
+            " && ! mv v1 w && ! test -w v1/data.jsonl && ! test -w v1 && cat v1/data.jsonl"
+        )
+        with self.mount(table, options=["allow_other"]) as mnt:
+            said = self.ok(["bash", "-c", script, "bash", mnt], user=65534)
+            self.assertEqual(said.out, b'{"id":1}\n')
+            self.assertNotIn("implemented", said.error)
+            for line in said.error.splitlines():
+                self.assertRegex(line, "Read-only file system|Permission denied|not permitted")
+
+    def test_sync_and_ioctl_are_answered(self):
+        table = self.table(rows=[{"id": 1}])
+        with self.mount(table) as mnt:
+            for name in ("", "v1", "v1/data.jsonl"):
+                descriptor = os.open(mnt / name, os.O_RDONLY)
+                os.fsync(descriptor)
+                os.close(descriptor)
+            said = harness.run(["lsattr", mnt / "v1/data.jsonl"])
+            self.assertNotIn("not implemented", said.error)
+            self.ok(["sync", "-f", mnt / "v1"])
+
+
+class Permissions(TestCase):
+    needs_fuse = True
+
+    def setUp(self):
+        super().setUp()
+        self.require_root()
+
+    def test_modes_follow_the_table(self):
+        table = self.table(rows=[{"id": 1}])
+        os.chmod(table, 0o700)
+        with self.mount(table, options=["allow_other"]) as mnt:
+            said = self.fails(["cat", mnt / "v1/data.jsonl"], user=65534)
+            self.assertIn("Permission denied", said.error)
+            self.fails(["ls", mnt], user=65534, status=2)
+        os.chmod(table, 0o755)
+        with self.mount(table, options=["allow_other"]) as mnt:
+            self.assertEqual(
+                self.ok(["cat", mnt / "v1/data.jsonl"], user=65534).out, b'{"id":1}\n'
+            )
+
+    def test_a_table_closed_later_is_closed(self):
+        table = self.table(rows=[{"id": 1}])
+        os.chmod(table, 0o755)
+        with self.mount(table, options=["allow_other"]) as mnt:
+            self.ok(["cat", mnt / "v1/data.jsonl"], user=65534)
+            os.chmod(table, 0o700)
+            # The kernel knows the root's attributes for a moment.
+            self.ok(["sleep", "0.1"])
+            self.fails(["cat", mnt / "v1/data.jsonl"], user=65534)
+
+    def test_others_are_out_without_allow_other(self):
+        table = self.table(rows=[{"id": 1}])
+        with self.mount(table) as mnt:
+            self.fails(["ls", mnt], user=65534, status=2)
+
+    def test_owner(self):
+        table = self.table(rows=[{"id": 1}])
+        os.chown(table, 1234, 5678)
+        with self.mount(table) as mnt:
+            for name in ("", "v1", "v1/data.jsonl", "history/v1.json", "latest"):
+                st = os.stat(mnt / name)
+                self.assertEqual((st.st_uid, st.st_gid), (1234, 5678), name)
+
+
+class Stable(TestCase):
+    """Nothing moves that should not."""
+
+    needs_fuse = True
+
+    def test_times(self):
+        table = self.table(rows=[{"id": 1}])
+        with self.mount(table) as mnt:
+            first = os.stat(mnt / "v1/data.jsonl")
+            root = os.stat(mnt)
+            self.assertEqual(root.st_mtime_ns, first.st_mtime_ns)
+        self.append(table, [{"id": 2}])
+        with self.mount(table) as mnt:
+            again = os.stat(mnt / "v1/data.jsonl")
+            self.assertEqual(tuple(first)[:2] + tuple(first)[3:], tuple(again)[:2] + tuple(again)[3:])
+            newest = os.stat(mnt / "v2/data.jsonl").st_mtime_ns
+            self.assertGreater(newest, first.st_mtime_ns)
+            for name in ("", "latest", "history"):
+                self.assertEqual(os.stat(mnt / name).st_mtime_ns, newest, name)
+
+    def test_hashes_while_caches_are_dropped(self):
+        table = self.table(rows=[{"id": n} for n in range(300000)])
+        wanted = hashlib.sha256(self.data(table, 1)).hexdigest()
+        with self.mount(table) as mnt:
+            for _ in range(3):
+                said = self.ok(["sha256sum", mnt / "v1/data.jsonl", mnt / "latest/data.jsonl"])
+                self.assertEqual(said.text.split()[::2], [wanted, wanted])
+                if os.geteuid() == 0:
+                    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
