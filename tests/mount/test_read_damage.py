@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: MIT
+"""A damaged table: what is whole stays readable, what is not is an I/O error with a line in the
+log, and latest never falls back to an older version."""
+
+import errno
+import json
+import os
+import pathlib
+import shutil
+
+from harness import TestCase
+
+ROWS = [b'{"id":0}\n', b'{"id":1}\n', b'{"id":2}\n']
+
+
+class Damage(TestCase):
+    needs_fuse = True
+
+    def setUp(self):
+        super().setUp()
+        self.table_path = self.table()
+        for rows in ROWS:
+            self.append(self.table_path, rows)
+
+    def log_file(self, version):
+        return self.table_path / "_delta_log" / f"{version:020d}.json"
+
+    def part(self, version):
+        """The data file that a version added."""
+        for action in self.commit(self.table_path, version):
+            if "add" in action:
+                return self.table_path / action["add"]["path"]
+        raise AssertionError("no file added")
+
+    def rewrite(self, version, **changes):
+        """Changes members of the add action of a commit, and drops what guards the commit."""
+        actions = self.commit(self.table_path, version)
+        for name in ("crc32c", "actions", "engineInfo"):
+            actions[0]["commitInfo"].pop(name, None)
+        for action in actions:
+            if "add" in action:
+                action["add"].pop("crc32c", None)
+                action["add"].update(changes)
+        text = "".join(json.dumps(action) + "\n" for action in actions)
+        self.log_file(version).write_text(text)
+
+    def fails_with_eio(self, call):
+        with self.assertRaises(OSError) as caught:
+            call()
+        self.assertEqual(caught.exception.errno, errno.EIO, caught.exception)
+
+    def check(self, readable, exists, *log, log_is_damaged=True):
+        """The first `readable` versions are whole; those in `exists` are shown, and are EIO. The
+        size of a version is what the log says: a stat need not look at its data files."""
+        with self.mount(self.table_path) as mnt:
+            mnt.expect_log(*log, *(f"v{version}/data.jsonl: " for version in exists))
+            for version in exists:
+                path = mnt / f"v{version}/data.jsonl"
+                self.assertTrue(path.parent.is_dir())
+                self.fails_with_eio(path.read_bytes)
+                self.assertEqual(os.listdir(path.parent), ["data.jsonl"])
+                if log_is_damaged:
+                    self.fails_with_eio(path.stat)
+                    self.fails(["ls", "-l", path.parent], status=None)
+            self.fails_with_eio((mnt / "latest/data.jsonl").read_bytes)
+            if log_is_damaged:
+                self.fails_with_eio((mnt / "latest/data.jsonl").stat)
+            self.assertEqual(mnt.names("latest"), ["data.jsonl"])
+            for version in range(readable):
+                wanted = b"".join(ROWS[:version])
+                self.assertEqual(mnt.read(f"v{version}/data.jsonl"), wanted)
+            shown = [f"v{v}" for v in [*range(readable), *exists]]
+            self.assertEqual(mnt.names(), sorted(["history", "incoming", "latest", *shown]))
+            # As a loop would: the log has a line for it, not a thousand.
+            for _ in range(50):
+                self.fails_with_eio((mnt / "latest/data.jsonl").read_bytes)
+            self.assertLess(len(mnt.log().splitlines()), 20)
+            for line in mnt.log().splitlines():
+                self.assertIn(str(self.table_path), line)
+
+    # -- the log --
+
+    def broken_commit(self, content, *log):
+        self.log_file(2).write_bytes(content)
+        self.check(2, [2, 3], "latest/data.jsonl: .*00000000000000000002.json", *log)
+
+    def test_torn_commit(self):
+        whole = self.log_file(2).read_bytes()
+        self.broken_commit(whole[: len(whole) // 2])
+
+    def test_commit_torn_at_a_line(self):
+        whole = self.log_file(2).read_bytes()
+        self.broken_commit(whole[: whole.index(b"\n") + 1])
+
+    def test_empty_commit(self):
+        self.broken_commit(b"")
+
+    def test_commit_of_nul_bytes(self):
+        self.broken_commit(b"\0" * len(self.log_file(2).read_bytes()))
+
+    def test_commit_that_is_no_json(self):
+        self.broken_commit(b"hello\n")
+
+    def test_commit_of_other_bytes(self):
+        whole = self.log_file(2).read_bytes()
+        self.broken_commit(whole.replace(b'"numRecords":1', b'"numRecords":2'))
+
+    def test_gap(self):
+        self.log_file(2).unlink()
+        self.check(2, [3], "latest/data.jsonl: ")
+
+    def test_damage_that_comes_and_goes(self):
+        with self.mount(self.table_path) as mnt:
+            self.assertEqual(mnt.read("latest/data.jsonl"), b"".join(ROWS))
+            whole = self.log_file(3).read_bytes()
+            self.log_file(4).write_bytes(whole[:20])
+            self.fails_with_eio((mnt / "latest/data.jsonl").read_bytes)
+            self.assertTrue((mnt / "v4").is_dir())
+            self.fails_with_eio((mnt / "v4/data.jsonl").read_bytes)
+            self.assertEqual(mnt.read("v3/data.jsonl"), b"".join(ROWS))
+            mnt.expect_log("latest/data.jsonl", "v4/data.jsonl")
+            # The reason goes away, and so does the damage.
+            self.log_file(4).unlink()
+            self.assertEqual(mnt.read("latest/data.jsonl"), b"".join(ROWS))
+            self.assertFalse((mnt / "v4").exists())
+            self.append(self.table_path, b'{"id":3}\n')
+            self.assertEqual(mnt.read("latest/data.jsonl"), b"".join(ROWS) + b'{"id":3}\n')
+            self.assertEqual(mnt.read("v4/data.jsonl"), b"".join(ROWS) + b'{"id":3}\n')
+
+    def test_history_behind_damage(self):
+        self.log_file(2).write_bytes(b"")
+        with self.mount(self.table_path) as mnt:
+            mnt.expect_log("history/v2.json", "history/latest.json", "history/v3.json")
+            self.assertEqual(json.loads(mnt.read("history/v1.json"))["version"], 1)
+            for name in ("v2", "v3", "latest"):
+                self.fails_with_eio((mnt / f"history/{name}.json").read_bytes)
+            self.assertEqual(len(mnt.names("history")), 5)
+
+    # -- unsafe paths --
+
+    def unsafe(self, path):
+        target = self.path("elsewhere.jsonl")
+        target.write_bytes(ROWS[1])
+        self.rewrite(2, path=path.replace("TARGET", str(target)))
+        self.check(2, [2, 3], "latest/data.jsonl: ")
+
+    def test_path_that_climbs(self):
+        self.unsafe("../elsewhere.jsonl")
+
+    def test_path_that_climbs_in_its_middle(self):
+        self.unsafe("a/../../elsewhere.jsonl")
+
+    def test_absolute_path(self):
+        self.unsafe("TARGET")
+
+    def test_path_of_the_system(self):
+        self.unsafe("/etc/passwd")
+
+    def test_path_with_an_empty_component(self):
+        self.unsafe("a//b")
+
+    def test_path_with_a_dot(self):
+        self.unsafe("./" + self.part(2).name)
+
+    def test_empty_path(self):
+        self.unsafe("")
+
+    # -- data files --
+
+    def broken_data(self):
+        self.check(2, [2, 3], f"v2/data.jsonl: .*{self.part(2).name}", log_is_damaged=False)
+
+    def test_missing_data_file(self):
+        self.part(2).unlink()
+        self.broken_data()
+
+    def test_short_data_file(self):
+        self.part(2).write_bytes(b'{"id":')
+        self.broken_data()
+
+    def test_long_data_file(self):
+        self.part(2).write_bytes(ROWS[1] + b'{"id":9}\n')
+        self.broken_data()
+
+    def test_symbolic_link(self):
+        part = self.part(2)
+        target = self.path("elsewhere.jsonl")
+        shutil.move(part, target)
+        part.symlink_to(target)
+        self.broken_data()
+
+    def test_link_to_a_file_of_the_table(self):
+        part = self.part(2)
+        kept = self.table_path / "kept.jsonl"
+        part.rename(kept)
+        part.symlink_to("kept.jsonl")
+        self.broken_data()
+
+    def test_symbolic_link_on_the_way(self):
+        part = self.part(2)
+        elsewhere = self.path("folder")
+        elsewhere.mkdir()
+        shutil.move(part, elsewhere / "x.jsonl")
+        (self.table_path / "sub").symlink_to(elsewhere)
+        self.rewrite(2, path="sub/x.jsonl")
+        self.check(2, [2, 3], "v2/data.jsonl: .*sub/x.jsonl", log_is_damaged=False)
+
+    def test_fifo(self):
+        part = self.part(2)
+        part.unlink()
+        os.mkfifo(part)
+        self.broken_data()
+
+    def test_directory(self):
+        part = self.part(2)
+        part.unlink()
+        part.mkdir()
+        self.broken_data()
+
+    def test_data_file_in_a_folder(self):
+        """Not damage: the log may name one."""
+        part = self.part(2)
+        (self.table_path / "sub").mkdir()
+        part.rename(self.table_path / "sub/x.jsonl")
+        self.rewrite(2, path="sub/x.jsonl")
+        with self.mount(self.table_path) as mnt:
+            self.assertEqual(mnt.read("latest/data.jsonl"), b"".join(ROWS))
+
+    def test_cut_while_it_is_read(self):
+        table = self.table(rows=[{"id": n} for n in range(200000)])
+        part = next(pathlib.Path(table).glob("part-*.jsonl"))
+        with self.mount(table) as mnt, open(mnt / "v1/data.jsonl", "rb", buffering=0) as file:
+            mnt.expect_log("v1/data.jsonl: .*" + part.name)
+            self.assertEqual(len(file.read(100)), 100)
+            os.truncate(part, 4096)
+            with self.assertRaises(OSError) as caught:
+                while file.read(1 << 20):
+                    pass
+            self.assertEqual(caught.exception.errno, errno.EIO)
+
+    def test_tools_say_so(self):
+        self.part(2).unlink()
+        with self.mount(self.table_path) as mnt:
+            mnt.expect_log("v2/data.jsonl", "v3/data.jsonl")
+            for argv in (
+                ["cat", mnt / "v3/data.jsonl"],
+                ["cp", mnt / "v3/data.jsonl", self.path()],
+                ["grep", "-r", "id", mnt / "v2"],
+                ["tar", "cf", self.path(), "-C", mnt, "v1", "v2"],
+                ["rsync", "-a", f"{mnt}/v2/", self.path()],
+                ["diff", "-r", mnt / "v1", mnt / "v2"],
+            ):
+                said = self.fails(argv, status=None)
+                self.assertIn("Input/output error", said.error)
