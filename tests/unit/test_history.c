@@ -129,8 +129,7 @@ Test(history, what_versions_say)
 	tdl_table *table;
 
 	put_commit("t", 0, add("a", 1, 1));
-	put_raw_commit("t", 1, "{\"commitInfo\":{\"timestamp\":-5,\"operation\":\"\\u00e4\"}}\n",
-		       51);
+	put(commit_path("t", 1), "{\"commitInfo\":{\"timestamp\":-5,\"operation\":\"\\u00e4\"}}\n");
 	commit(2,
 	       "{\"metaData\":{\"id\":\"i2\",\"schema\":[{\"name\":\"x\",\"type\":\"bool\"}]}}\n",
 	       add("b", 2, 5), "", "");
