@@ -26,18 +26,21 @@
 static const char usage[] =
 	"usage: mount.tinydelta TABLE DIRECTORY [-fnsv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]";
 
-static const char help[] = "\n"
-			   "Mounts a tinydelta table; mount -t tinydelta runs it.\n"
-			   "\n"
-			   "  -f            check the arguments, but mount nothing\n"
-			   "  -n            taken and ignored: there is no mtab to write\n"
-			   "  -s            ignore options that are not known\n"
-			   "  -v            say which program is run\n"
-			   "  -N NAMESPACE  mount in this mount namespace, a file or a process id\n"
-			   "  -o OPTIONS    options, separated by commas\n"
-			   "  -t TYPE       taken and ignored: tinydelta, with any subtype\n"
-			   "  -h, --help    show this help and exit\n"
-			   "  -V, --version show the version and exit";
+static const char *const help[] = {
+	usage,
+	"",
+	"Mounts a tinydelta table; mount -t tinydelta runs it.",
+	"",
+	"  -f             check the arguments, but mount nothing",
+	"  -n             taken and ignored: there is no mtab to write",
+	"  -s             ignore options that are not known",
+	"  -v             say which program is run",
+	"  -N NAMESPACE   mount in this mount namespace, a file or a process id",
+	"  -o OPTIONS     options, separated by commas",
+	"  -t TYPE        taken and ignored: tinydelta, with any subtype",
+	"  -h, --help     show this help and exit",
+	"  -V, --version  show the version and exit",
+};
 
 struct arguments {
 	const char *table, *directory, *namespace;
@@ -142,7 +145,8 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 			arguments->namespace = optarg;
 			break;
 		case 'h':
-			printf("%s\n%s\n", usage, help);
+			for (size_t i = 0; i < sizeof help / sizeof help[0]; i++)
+				puts(help[i]);
 			return STATUS_DONE;
 		case 'V':
 			printf("mount.tinydelta %s\n", TINYDELTA_VERSION);
