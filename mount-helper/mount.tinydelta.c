@@ -247,8 +247,8 @@ static int mount_table(const struct arguments *arguments, const struct mountopts
 		return STATUS_MOUNT;
 	}
 	if (arguments->verbose) {
-		printf("mount.tinydelta: running %s -o \"%s\" -- %s %s\n", program.path,
-		       options->daemon, table, directory);
+		printf("mount.tinydelta: running %s%s%s -- %s %s\n", program.path,
+		       *options->daemon != '\0' ? " -o " : "", options->daemon, table, directory);
 		fflush(stdout);
 	}
 	status = launch_run(&program, options->daemon, table, directory, why, sizeof why);
