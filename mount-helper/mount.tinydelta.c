@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "launch.h"
@@ -220,7 +220,7 @@ static int mount_table(const struct arguments *arguments, const struct mountopts
 	const char *table = arguments->table, *directory = arguments->directory;
 	char why[4096];
 	struct program program;
-	struct stat st;
+	struct statvfs st;
 	int status;
 
 	if (launch_find(&program, why, sizeof why) < 0)
@@ -229,7 +229,8 @@ static int mount_table(const struct arguments *arguments, const struct mountopts
 	    (launch_pin(&program, why, sizeof why) < 0 ||
 	     enter_namespace(arguments->namespace, why, sizeof why) < 0))
 		return fail(STATUS_SYSTEM, why);
-	if (stat(directory, &st) != 0 && errno == ENOTCONN) {
+	/* stat() may be answered from what the kernel remembers of the root directory. */
+	if (statvfs(directory, &st) != 0 && errno == ENOTCONN) {
 		say("%s: what was mounted here has lost its daemon; umount it first", directory);
 		return STATUS_MOUNT;
 	}
