@@ -29,6 +29,7 @@
 
 struct tdfs_daemon {
 	struct tdfs_incoming *incoming;
+	const struct tdfs *tdfs;
 	tdl_table *table;
 	tdl_staging *staging;
 	pthread_mutex_t staging_lock; /* adoption against everything else on the folder */
@@ -107,14 +108,19 @@ static void name_of_user(uid_t uid, char *name, size_t size)
 
 static int staged_commit(void *context, void *file, const char *source, uid_t uid, tdl_error *error)
 {
+	struct tdfs_daemon *daemon = context;
 	char user[256];
 	tdl_commit_options options = { .read_version = TDL_LATEST,
 				       .source = source,
 				       .user_name = user };
 	int64_t version;
+	int code;
 
 	name_of_user(uid, user, sizeof user);
-	return tdl_staged_commit(file, &options, &version, error);
+	code = tdl_staged_commit(file, &options, &version, error);
+	if (code == 0 || code == TDL_ERR_PUBLISHED)
+		tdfs_tree_changed(daemon->tdfs);
+	return code;
 }
 
 /* ---- /proc, in threads that can be given up ------------------------------------------------- */
@@ -280,6 +286,7 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 		pthread_mutex_init(&daemon->staging_lock, NULL);
 		pthread_mutex_init(&daemon->end_lock, NULL);
 		pthread_cond_init(&daemon->end, NULL);
+		daemon->tdfs = tdfs;
 		daemon->table = tdfs->table;
 		code = tdl_staging_open(tdfs->table, &daemon->staging, error);
 		if (code == 0) {

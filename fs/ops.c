@@ -85,6 +85,15 @@ static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
 		fuse_reply_none(req);
 }
 
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+	/* Nothing is kept for the tree's; the others are picked out there. */
+	if (tdfs_of(req)->incoming != NULL && tdfs_incoming_ops.forget_multi != NULL)
+		tdfs_incoming_ops.forget_multi(req, count, forgets);
+	else
+		fuse_reply_none(req);
+}
+
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	HAND_ON(getattr, ino, EIO, EIO, ino, fi);
@@ -232,6 +241,7 @@ const struct fuse_lowlevel_ops tdfs_ops = {
 	.init = op_init,
 	.lookup = op_lookup,
 	.forget = op_forget,
+	.forget_multi = op_forget_multi,
 	.getattr = op_getattr,
 	.setattr = op_setattr,
 	.readlink = op_readlink,
