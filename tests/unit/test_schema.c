@@ -33,8 +33,8 @@ static void check_refused(const char *column, int code, const char *message)
 Test(schema, names_and_types)
 {
 	static const char *const columns[] = { "id:int", " b c : float ", "d\t:\n str", "e:bool\r",
-					       "\xe3\x80\x80"
-					       "f\xe2\x80\xa8g\xc2\xa0: int\xc2\x85" };
+					       ("\xe3\x80\x80"
+						"f\xe2\x80\xa8g\xc2\xa0: int\xc2\x85") };
 	tdl_schema *schema = parse(columns, 5);
 	size_t length;
 
