@@ -19,7 +19,7 @@ Test(filelist, keys)
 		"part-0123456789abcdef0123456789abcde.jsonl",
 		"part-0123456789abcdef0123456789abcdef.json",
 		"part-0123456789abcdef0123456789abcdefx.jsonl",
-		"d/" PART,
+		("d/" PART),
 		"Part-0123456789abcdef0123456789abcdef.jsonl",
 		"x",
 	};
