@@ -17,6 +17,9 @@
 /* For the daemon, which looks for fusermount3; mount(8) leaves its helpers no PATH. */
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+/* How the daemon says that an option has a value that it cannot take. */
+#define DAEMON_MISUSE 2
+
 static int try_path(struct program *program, const char *folder, const char *rest)
 {
 	int n = snprintf(program->path, sizeof program->path, "%s%s", folder, rest);
@@ -135,7 +138,16 @@ int launch_run(const struct program *program, const char *options, const char *t
 		snprintf(why, size, "cannot run %s: %s", program->path, strerror(failure));
 		return STATUS_SYSTEM;
 	}
-	if (WIFSIGNALED(status))
+	if (WIFSIGNALED(status)) {
 		snprintf(why, size, "tinydeltafs was ended by signal %d", WTERMSIG(status));
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? STATUS_DONE : STATUS_MOUNT;
+		return STATUS_MOUNT;
+	}
+	switch (WEXITSTATUS(status)) {
+	case 0:
+		return STATUS_DONE;
+	case DAEMON_MISUSE:
+		return STATUS_USAGE;
+	default:
+		return STATUS_MOUNT;
+	}
 }

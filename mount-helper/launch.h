@@ -19,9 +19,9 @@ int launch_pin(struct program *program, char *why, size_t size);
 
 /*
  * Runs it for `table` and `directory` with an option list ("": none) and waits until it serves.
- * Returns an exit status of mount(8): 0; 2 where it could not be run, with one line in `why`; 32
- * where the mount failed. That the daemon has reported itself, and `why` is "", unless a signal
- * ended it.
+ * Returns an exit status of mount(8): 0; 2 where it could not be run, with one line in `why`; 1
+ * where it did not like an option, 32 where the mount failed. That the daemon has reported itself,
+ * and `why` is "", unless a signal ended it.
  */
 int launch_run(const struct program *program, const char *options, const char *table,
 	       const char *directory, char *why, size_t size);

@@ -69,6 +69,30 @@ class Pages(TestCase):
         self.assertEqual(named - passed, {"ro", "rw", "remount"}, "the page names others")
 
 
+    def test_the_daemon_knows_what_the_helper_hands_it(self):
+        source = (SOURCE / "mount-helper" / "mountopts.c").read_text()
+        passed = re.findall(r'\{ "([a-z_]+)", PASS(\w*)', source)
+        for name, kind in passed:
+            value = {"": "", "_VALUE": "=8192", "_LABEL": "=x"}[kind]
+            nowhere = self.path("nowhere")
+            result = self.fails(
+                [harness.program("tinydeltafs"), "-o", name + value, "--", nowhere, nowhere],
+                status=None,
+            )
+            self.assertNotIn("option", result.error, name)
+
+    def test_the_helper_hands_on_what_the_daemon_knows(self):
+        source = (SOURCE / "mount-helper" / "mountopts.c").read_text()
+        page = (SOURCE / "fs" / "tinydeltafs.1").read_text()
+        listed = page[page.index(".It Fl o Ar options") : page.index(".It Fl s")]
+        documented = set()
+        for line in re.findall(r"(?m)^\.It Cm (.*)$", listed):
+            documented.update(re.findall(r"[a-z_]{2,}", re.sub(r"\bAr \w+", "", line)))
+        self.assertGreater(len(documented), 10)
+        passed = set(re.findall(r'\{ "([a-z_]+)", PASS', source)) | {"ro", "rw"}
+        self.assertEqual(documented - passed, set())
+
+
 class Completion(TestCase):
     def complete(self, *words):
         """What bash offers for the last of the words."""

@@ -156,6 +156,7 @@ class Mounting(Mount8):
         fails("-t", "tinydelta", self.path("nonexistent"), m, says="No such file")
         fails("-t", "tinydelta", self.file(b""), m, says="tinydeltafs: .")
         fails("-t", "tinydelta", "-o", "bogus=1", t, m, says="unknown option: bogus=1", status=1)
+        fails("-t", "tinydelta", "-o", "max_read=x", t, m, says="max_read", status=1)
         fails("-t", "tinydelta", t, t, says="tinydeltafs: .")
         damaged = self.table(rows=[{"id": 1}])
         (damaged / "_delta_log" / f"{0:020d}.json").write_bytes(b"{")
