@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define FUSE_TYPE "fuse.tinydeltafs"
@@ -126,11 +127,12 @@ static int unresolved(const char *path, int error, char *why, size_t size)
 static char *resolve(const char *path, int *error)
 {
 	char *resolved = realpath(path, NULL);
-	struct stat st;
+	struct statfs st;
 
+	/* The attributes of a dead mount may still be known; this is always asked. */
 	if (resolved == NULL) {
 		*error = errno;
-	} else if (stat(resolved, &st) < 0) {
+	} else if (statfs(resolved, &st) < 0) {
 		*error = errno;
 		free(resolved);
 		resolved = NULL;
