@@ -184,20 +184,30 @@ static void fault_later(struct walk *walk, enum tdl__fault_kind kind, const char
 	walk->has_later = true;
 }
 
-static const char *take_number(struct walk *walk, const char *p, size_t column,
-			       enum tdl__edit *edit)
+/* A number that is not short. */
+static const char *scan_number(struct walk *walk, const char *p, bool *integer)
 {
-	struct tdl__row *row = walk->row;
-	bool integer = false, zero;
 	const char *bad = walk->end;
-	const char *behind = tdl__scan_number(p, walk->end, &integer, &bad);
-	size_t n;
+	const char *behind = tdl__scan_number(p, walk->end, integer, &bad);
 
 	if (behind == NULL) {
 		refuse(walk, TDL__FAULT_NUMBER, bad, NULL);
-		row->fault.value = p;
-		return NULL;
+		walk->row->fault.value = p;
 	}
+	return behind;
+}
+
+static inline const char *take_number(struct walk *walk, const char *p, size_t column,
+				      enum tdl__edit *edit)
+{
+	struct tdl__row *row = walk->row;
+	bool integer = false, is_short, zero;
+	const char *behind = tdl__short_number(p, &integer);
+	size_t n;
+
+	is_short = behind != NULL;
+	if (!is_short && (behind = scan_number(walk, p, &integer)) == NULL)
+		return NULL;
 	if (column == row->count)
 		return behind;
 	n = (size_t)(behind - p);
@@ -212,26 +222,26 @@ static const char *take_number(struct walk *walk, const char *p, size_t column,
 			*edit = TDL__ZERO_INT;
 		break;
 	case TDL_FLOAT:
-		/* Without exponent, 308 digits and fewer are always finite. */
-		if (n > 308 || memchr(p, 'e', n) != NULL || memchr(p, 'E', n) != NULL) {
-			if (!tdl__number_finite(p, n))
-				fault_later(walk, TDL__FAULT_RANGE, p, n, column);
-		}
+		if (!is_short && !tdl__number_finite(p, n))
+			fault_later(walk, TDL__FAULT_RANGE, p, n, column);
 		if (integer)
 			*edit = zero ? TDL__ZERO_FLOAT : TDL__WHOLE_FLOAT;
 		break;
 	default:
 		fault_later(walk, TDL__FAULT_TYPE, p, n, column);
 	}
-	if (*edit != TDL__KEEP)
-		row->stored_form = false;
 	return behind;
 }
 
-static const char *take_word(struct walk *walk, const char *p, size_t column)
+static inline const char *take_word(struct walk *walk, const char *p, size_t column)
 {
-	const char *bad, *behind = tdl__scan_literal(p, walk->end, &bad);
+	const char *behind = NULL;
 
+	/* There is room behind a line to look at five bytes anywhere in it. */
+	if (memcmp(p, "true", 4) == 0 || memcmp(p, "null", 4) == 0)
+		behind = p + 4;
+	else if (memcmp(p, "false", 5) == 0)
+		behind = p + 5;
 	/* A value of a wrong spelling is shown whole. */
 	if (behind == NULL || tdl__is_word(*behind))
 		return refuse(walk, TDL__FAULT_SYNTAX, p, "a value");
@@ -280,10 +290,8 @@ static const char *take_string(struct walk *walk, const char *p, size_t column,
 	}
 	if (column < row->count && row->steps[column].type != TDL_STR)
 		fault_later(walk, TDL__FAULT_TYPE, p, (size_t)(behind - p), column);
-	if (seen & TDL__SEEN_SEPARATOR) {
+	if (seen & TDL__SEEN_SEPARATOR)
 		*edit = TDL__SPLITS;
-		row->stored_form = false;
-	}
 	return behind;
 }
 
@@ -346,6 +354,10 @@ static const char *take_members(struct walk *walk, const char *p)
 								    .column = column };
 			}
 			*kept = (struct tdl__value){ value, (size_t)(p - value), edit };
+			if (edit != TDL__KEEP) {
+				row->stored_form = false;
+				row->splits |= edit == TDL__SPLITS;
+			}
 		}
 		p = skip_blank(row, p);
 		if (*p == '}')
@@ -367,12 +379,17 @@ static bool is_complete(const struct tdl__row *row)
 
 bool tdl__row_judge(struct tdl__row *row, const char *line, size_t n)
 {
-	struct walk walk = { .row = row, .end = line + n };
+	struct walk walk;
 	const char *p;
+
+	walk.row = row;
+	walk.end = line + n;
+	walk.has_later = walk.has_repeat = false;
 
 	memset(row->values, 0, row->count * sizeof *row->values);
 	row->unknown_count = 0;
 	row->stored_form = true;
+	row->splits = false;
 	p = skip_blank(row, line);
 	if (*p != '{') {
 		refuse(&walk, TDL__FAULT_OBJECT, p, NULL);

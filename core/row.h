@@ -75,6 +75,7 @@ struct tdl__row {
 	char *name;		   /* room for a key without its escapes */
 	size_t name_room;	   /* longer keys are no column's */
 	bool stored_form;	   /* of the row judged last: it is as it would be stored */
+	bool splits;		   /* of it: a value has the edit TDL__SPLITS */
 	struct tdl__fault fault;   /* of the row refused last */
 	/* Its unknown keys: the first of them, with their quotes, and how many in all. */
 	tdl__span unknown[TDL__UNKNOWN_SHOWN];

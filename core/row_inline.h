@@ -90,6 +90,31 @@ static inline unsigned tdl__digits16(const char *p)
 	return (unsigned)__builtin_ctz(~tdl__digit_mask16(p));
 }
 
+/* What is behind a number of no more than 31 digits without exponent; NULL where there is another
+ * or none. */
+static inline const char *tdl__short_number(const char *p, bool *integer)
+{
+	const char *digits = p + (*p == '-');
+	uint32_t others = ~tdl__digit_mask32(digits);
+	unsigned n, whole;
+
+	if (others == 0 || (others & 1))
+		return NULL;
+	n = whole = (unsigned)__builtin_ctz(others);
+	if (digits[n] == '.') {
+		others &= others - 1;
+		if (others == 0)
+			return NULL;
+		n = (unsigned)__builtin_ctz(others);
+		if (n == whole + 1)
+			return NULL;
+	}
+	if ((*digits == '0' && whole > 1) || (digits[n] | 32) == 'e')
+		return NULL;
+	*integer = n == whole;
+	return digits + n;
+}
+
 /* Whether the n bytes of `text`, whose first are `head` (as far as `mask` has bits), are at p. */
 static inline bool tdl__starts_with(const char *p, const char *end, const char *head, unsigned mask,
 				    const char *text, size_t n)

@@ -47,24 +47,12 @@ static inline const char *match_int(const char *p, const char *end)
 
 static inline const char *match_float(const char *p, const char *end)
 {
-	const char *digits = p + (*p == '-');
-	uint32_t others = ~tdl__digit_mask32(digits);
-	unsigned point, behind;
+	bool integer;
+	const char *behind = tdl__short_number(p, &integer);
 
-	if (others == 0)
-		return match_long_number(p, end, false);
-	point = (unsigned)__builtin_ctz(others);
-	if (point == 0)
-		return match_null(p);
-	others &= others - 1;
-	if (digits[point] != '.' || others == 0)
-		return match_long_number(p, end, false);
-	behind = (unsigned)__builtin_ctz(others);
-	if (behind == point + 1 || (*digits == '0' && point > 1))
-		return NULL;
-	if ((digits[behind] | 32) == 'e')
-		return match_long_number(p, end, false);
-	return digits + behind;
+	if (behind != NULL)
+		return integer ? NULL : behind;
+	return *p == 'n' ? match_null(p) : match_long_number(p, end, false);
 }
 
 /* The rest of a string that holds more than plain ASCII. */

@@ -132,15 +132,6 @@ static int put_run(tdl__rows *rows, const char *p, const char *end, tdl_error *e
 	return rc < 0 ? rc : rows->sink(rows->context, p, n, rows->verbatim, error);
 }
 
-/* Copies n bytes where there is room, and slack behind both ends. */
-static inline char *copy(char *out, const char *p, size_t n)
-{
-	memcpy(out, p, 16);
-	if (n > 16)
-		memcpy(out + 16, p + 16, n - 16);
-	return out + n;
-}
-
 /* A string with the characters that a Python reader takes for ends of lines as escapes. */
 static int put_splits(tdl__rows *rows, const char *p, size_t n, tdl_error *error)
 {
@@ -185,41 +176,63 @@ static int put_value(tdl__rows *rows, const struct tdl__value *value, tdl_error 
 	return put(rows, value->p, value->n, error);
 }
 
-/* The row judged last, whose line has n bytes, as it is stored. */
-static int put_row(tdl__rows *rows, size_t n, tdl_error *error)
+/* Copies n bytes where there is room, and slack behind both ends. */
+static inline char *copy(char *out, const char *p, size_t n)
+{
+	memcpy(out, p, 16);
+	if (n > 16)
+		memcpy(out + 16, p + 16, n - 16);
+	return out + n;
+}
+
+/* The row judged last where there is room for all of it. */
+static void copy_row(tdl__rows *rows)
 {
 	const struct tdl__row *row = &rows->row;
-	/* An upper bound: a value grows by two bytes, an escaped character is counted below. */
-	size_t most = n + row->texts_length + 2 * row->count + 2;
-	bool fits = most <= OUT_SIZE;
-	char *out;
-	int rc;
+	char *out = rows->out + rows->out_used;
 
-	if (fits && most > OUT_SIZE - rows->out_used) {
-		rc = flush(rows, error);
-		if (rc < 0)
-			return rc;
-	}
 	for (size_t i = 0; i < row->count; i++) {
 		const struct tdl__value *value = &row->values[i];
 		const struct tdl__step *step = &row->steps[i];
 
-		if (fits && value->edit == TDL__KEEP) {
-			out = rows->out + rows->out_used;
-			memcpy(out, step->lead, 16);
-			if (step->length > 16)
-				memcpy(out + 16, step->whole + 16, step->length - 16);
-			out = copy(out + step->length, value->p, value->n);
-			rows->out_used = (size_t)(out - rows->out);
-			continue;
+		memcpy(out, step->lead, 16);
+		if (step->length > 16)
+			memcpy(out + 16, step->whole + 16, step->length - 16);
+		out += step->length;
+		if (value->edit == TDL__ZERO_INT || value->edit == TDL__ZERO_FLOAT)
+			*out++ = '0';
+		else
+			out = copy(out, value->p, value->n);
+		if (value->edit == TDL__ZERO_FLOAT || value->edit == TDL__WHOLE_FLOAT) {
+			*out++ = '.';
+			*out++ = '0';
 		}
-		/* Escapes may take more than was reckoned. */
-		fits = fits && value->edit != TDL__SPLITS;
-		rc = put(rows, step->whole, step->length, error);
-		if (rc < 0 || (rc = put_value(rows, value, error)) < 0)
-			return rc;
 	}
-	return put(rows, "}\n", 2, error);
+	memcpy(out, "}\n", 2);
+	rows->out_used = (size_t)(out + 2 - rows->out);
+}
+
+/* The row judged last, whose line has n bytes, as it is stored. */
+static int put_row(tdl__rows *rows, size_t n, tdl_error *error)
+{
+	const struct tdl__row *row = &rows->row;
+	/* An upper bound, if no character becomes an escape: a value grows by two bytes. */
+	size_t most = n + row->texts_length + 2 * row->count + 2;
+	int rc = 0;
+
+	if (!row->splits && most <= OUT_SIZE) {
+		if (most > OUT_SIZE - rows->out_used)
+			rc = flush(rows, error);
+		if (rc == 0)
+			copy_row(rows);
+		return rc;
+	}
+	for (size_t i = 0; i < row->count && rc == 0; i++) {
+		rc = put(rows, row->steps[i].whole, row->steps[i].length, error);
+		if (rc == 0)
+			rc = put_value(rows, &row->values[i], error);
+	}
+	return rc < 0 ? rc : put(rows, "}\n", 2, error);
 }
 
 /* ---- Lines -------------------------------------------------------------------------------- */
@@ -295,7 +308,7 @@ static int take_lines(tdl__rows *rows, const char *p, const char *end, tdl_error
 			return rc < 0 ? rc : fail_long(rows, error);
 		}
 		p = newline + 1;
-		blank = tdl__skip_blank(line, newline) == newline;
+		blank = (unsigned char)*line <= ' ' && tdl__skip_blank(line, newline) == newline;
 		if (!blank) {
 			if (!tdl__row_judge(&rows->row, line, n))
 				return fail_row(rows, line, n, error);

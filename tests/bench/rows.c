@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How fast rows are taken, in GB/s of input on one core, beside the search for newlines over the
- * same bytes. Built with the tests, not run as one: tests/bench/rows [MiB].
+ * same bytes. Built with the tests, not run as one: tests/bench/bench_rows [MiB [KIND]].
  */
 #include <err.h>
 #include <stdarg.h>
@@ -254,6 +254,8 @@ int main(int argc, char **argv)
 		tdl_error error;
 		size_t columns = 0, count = 0;
 
+		if (argc > 2 && strstr(kinds[i].name, argv[2]) == NULL)
+			continue;
 		while (columns < 6 && kinds[i].columns[columns] != NULL)
 			columns++;
 		if (tdl_schema_parse(kinds[i].columns, columns, &schema, &error) < 0)
