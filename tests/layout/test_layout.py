@@ -21,13 +21,17 @@ CORE_LAYERS = [
     {"action", "filelist"},
     {"log", "filecache"},
     {"history"},
-    {"table", "snapshot", "describe", "publish"},
+    {"index"},
+    {"table", "indexing", "snapshot", "describe", "publish"},
     {"staging"},
     {"write", "vacuum"},
 ]
 
 # Modules that tests and readers must be able to take without libfuse.
-WITHOUT_FUSE = ["fs/tree", "fs/errmap", "fs/msg", "mount-helper/mountopts"]
+WITHOUT_FUSE = [
+    *("fs/tree", "fs/errmap", "fs/msg", "fs/names", "fs/holders", "fs/pool", "fs/incoming"),
+    "mount-helper/mountopts",
+]
 
 TOP_LEVEL = {"core", "fs", "mount-helper", "tests", "meson.build", "README.md", "LICENSE"}
 MAX_LINES = 600
