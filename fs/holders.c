@@ -373,8 +373,10 @@ static void see_everyone(struct sight *sight)
 	DIR *proc CLEANUP(close_dir) = open_dir(AT_FDCWD, "/proc");
 	struct dirent *entry;
 
+	bool blind = sight->look->blind;
+
 	if (!proc)
-		sight->look->blind = true;
+		blind = true;
 	while (proc && sight->most < HELD && (entry = readdir(proc))) {
 		pid_t process = parse_pid(entry->d_name);
 		int dir CLEANUP(close_fd) = -1;
@@ -385,6 +387,8 @@ static void see_everyone(struct sight *sight)
 		if (dir >= 0)
 			see_process(sight, process, dir, false);
 	}
+	/* Strangers that hide are no news: where the daemon is not root, most do. */
+	sight->look->blind = blind;
 }
 
 static void note_killed(struct tdfs_look *look, const struct status *status, int dir)
