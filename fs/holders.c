@@ -440,6 +440,17 @@ static void see_suspect(struct tdfs_look *look, struct tdfs_suspect *suspect)
 		note_killed(look, &status, suspect->process->dir);
 }
 
+bool tdfs_proc_is_ours(void)
+{
+	char text[32];
+	ssize_t n = readlink("/proc/self", text, sizeof text - 1);
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	return parse_pid(text) == getpid();
+}
+
 void tdfs_look(struct tdfs_look *look)
 {
 	struct sight sight = { .look = look };

@@ -68,6 +68,8 @@ struct tdfs_look {
 };
 
 void tdfs_look(struct tdfs_look *look);
+/* Whether /proc is there and counts processes as this one does: not that of another namespace. */
+bool tdfs_proc_is_ours(void);
 /* Frees the suspects' references and the array; not *look itself. */
 void tdfs_look_clear(struct tdfs_look *look);
 

@@ -293,27 +293,28 @@ static void sleep_unlocked(struct tdfs_incoming *in, unsigned ms)
  */
 static bool is_held(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t closer)
 {
-	const unsigned step = 4;
+	int64_t until = in->backend.now(in->backend.context) + TDFS_EXEC_MS;
 
-	for (unsigned waited = 0;; waited += step) {
+	for (;;) {
 		struct tdfs_verdict verdict = tdfs_people_look(
 			in, drop,
 			tdfs_drop_unpublished(drop) ? TDFS_LOOK_HOLDERS : TDFS_LOOK_KILLED, closer,
 			0);
 
-		if (!verdict.held || !verdict.till_exec || waited >= TDFS_EXEC_MS)
+		if (!verdict.held || !verdict.till_exec ||
+		    in->backend.now(in->backend.context) >= until)
 			return verdict.held;
-		sleep_unlocked(in, step);
+		sleep_unlocked(in, TDFS_STEP_MS);
 	}
 }
 
 /* The looks of closes that came before ours may find that a writer was killed. */
 static void wait_for_looks(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
-	const unsigned step = 2, limit = 200;
+	int64_t until = in->backend.now(in->backend.context) + TDFS_LOOKS_MS;
 
-	for (unsigned waited = 0; drop->looking > 0 && waited < limit; waited += step)
-		sleep_unlocked(in, step);
+	while (drop->looking > 0 && in->backend.now(in->backend.context) < until)
+		sleep_unlocked(in, TDFS_STEP_MS);
 }
 
 /* Decides what a close means, once its look is done; the last one commits. */
@@ -449,9 +450,9 @@ void tdfs_incoming_close(struct tdfs_incoming *in)
 
 static void settle_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
-	if (!drop->node.name || !tdfs_drop_unpublished(drop))
+	if (!commits(drop) || !tdfs_drop_unpublished(drop))
 		return;
-	if (commits(drop) && !drop->unanswered &&
+	if (!drop->unanswered &&
 	    (drop->writers == 0 || !tdfs_people_look(in, drop, TDFS_LOOK_EVERYWHERE, -1, 0).held)) {
 		(void)tdfs_drop_publish(in, drop, drop->node.name);
 		return;

@@ -39,6 +39,7 @@ struct tdfs_daemon {
 	pthread_mutex_t end_lock;
 	pthread_cond_t end;
 	bool ending; /* under end_lock */
+	bool sees;   /* /proc tells of the processes that requests name */
 };
 
 /* ---- The disk ----------------------------------------------------------------------------- */
@@ -140,6 +141,11 @@ static bool look(void *context, struct tdfs_look *wanted)
 {
 	struct tdfs_daemon *daemon = context;
 
+	/* Whoever closes counts as the last one. */
+	if (!daemon->sees) {
+		wanted->blind = true;
+		return true;
+	}
 	return tdfs_pool_call(daemon->proc, run_look, drop_look, wanted, PROC_MS);
 }
 
@@ -161,7 +167,7 @@ static void run_search(void *argument)
 static void find(void *context, uint64_t ino, pid_t tid)
 {
 	struct tdfs_daemon *daemon = context;
-	struct search *search = malloc(sizeof *search);
+	struct search *search = daemon->sees ? malloc(sizeof *search) : NULL;
 
 	if (!search)
 		return;
@@ -316,6 +322,7 @@ void tdfs_incoming_start(struct tdfs_incoming *incoming)
 	struct tdfs_daemon *daemon = incoming->daemon;
 	sigset_t all, before;
 
+	daemon->sees = tdfs_proc_is_ours();
 	if (!adopt(daemon))
 		return;
 	sigfillset(&all);

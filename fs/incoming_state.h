@@ -26,7 +26,9 @@
 #define TDFS_GHOST_MS	5000
 #define TDFS_GHOSTS_MAX 256u
 #define TDFS_TIDS	8u
-#define TDFS_EXEC_MS	100u /* how long a descriptor that exec will close is waited for */
+#define TDFS_EXEC_MS	100 /* how long a descriptor that exec will close is waited for */
+#define TDFS_LOOKS_MS	200 /* and the looks of other closes, which have a limit of their own */
+#define TDFS_STEP_MS	3u
 
 enum tdfs_kind {
 	TDFS_DROP,
