@@ -18,6 +18,8 @@
 #include "sys.h"
 
 #define PART_NAME_MAX 44
+/* How often a version may be taken and yet not be seen. */
+#define UNSEEN_MAX 20
 
 static void part_name(char out[PART_NAME_MAX], const char *hex)
 {
@@ -170,6 +172,22 @@ static bool lacks_links(int why)
 	return why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EXDEV || why == EMLINK;
 }
 
+static bool lacks_rename(int why)
+{
+	return why == EINVAL || why == ENOSYS || why == EOPNOTSUPP;
+}
+
+static int unsupported(const char *table, int link_why, tdl_error *error)
+{
+	tdl__fail_errno(error, link_why,
+			"cannot commit to %s: its file system can neither link() nor "
+			"renameat2(RENAME_NOREPLACE), or forbids it here",
+			table);
+	if (error != NULL)
+		error->code = TDL_ERR_UNSUPPORTED;
+	return TDL_ERR_UNSUPPORTED;
+}
+
 /* The commit is visible, or may be: nothing is undone. */
 static int published(int64_t version, int why, const char *what, tdl_error *error)
 {
@@ -206,15 +224,8 @@ static int take_name(const tdl__log *log, const char *temp, int64_t version, con
 		return published(version, why, "durability unknown", error);
 	if (why == EEXIST)
 		return conflict(version, error);
-	if (lacks_links(link_why) && (why == EINVAL || why == ENOSYS || why == EOPNOTSUPP)) {
-		tdl__fail_errno(error, link_why,
-				"cannot commit to %s: its file system can neither link() nor "
-				"renameat2(RENAME_NOREPLACE), or forbids it here",
-				log->table);
-		if (error != NULL)
-			error->code = TDL_ERR_UNSUPPORTED;
-		return TDL_ERR_UNSUPPORTED;
-	}
+	if (lacks_links(link_why) && lacks_rename(why))
+		return unsupported(log->table, link_why, error);
 	return tdl__fail_errno(error, why, "cannot publish %s/" TDL__LOG_DIR "/%s", log->table,
 			       name);
 }
@@ -275,7 +286,7 @@ static int link_part(tdl_table *table, const tdl__part *part, const char *name, 
 		     tdl_error *error)
 {
 	struct stat staged, there;
-	int why = tdl__sys_link(part->dir, part->name, table->dir, name);
+	int why = tdl__sys_link(part->dir, part->name, table->dir, name), link_why = why;
 
 	*moved = false;
 	/* A crash or a failure between link and commit can have left it, and it is the same file.
@@ -287,6 +298,8 @@ static int link_part(tdl_table *table, const tdl__part *part, const char *name, 
 	if (lacks_links(why)) {
 		why = tdl__sys_rename(part->dir, part->name, table->dir, name, false);
 		*moved = why == 0;
+		if (lacks_rename(why))
+			return unsupported(table->path, link_why, error);
 	}
 	if (why == 0) {
 		why = tdl__sys_fsync_dir(table->dir);
@@ -351,6 +364,8 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 		  tdl_error *error)
 {
 	const tdl__log *log = &table->history.log;
+	int64_t lost = -1;
+	int again = 0;
 
 	for (;;) {
 		_cleanup_text_ tdl__text text = { 0 };
@@ -370,9 +385,14 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 			return r;
 		r = take_name(log, temp, *version, &st, error);
 		tdl__sys_unlink(log->dir, temp);
-		/* An append conflicts with nothing: whatever came in between, it goes behind it. */
+		/* An append conflicts with nothing: whatever came in between, it goes behind it.
+		 * But what came must show itself at some time. */
 		if (r != TDL_ERR_CONFLICT || change != TDL__APPEND)
 			return r;
+		again = *version == lost ? again + 1 : 0;
+		if (again == UNSEEN_MAX)
+			return r;
+		lost = *version;
 	}
 }
 
