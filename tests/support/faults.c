@@ -14,6 +14,9 @@ static struct {
 	enum tdl__op op;
 	unsigned from, times;
 	int answer;
+	bool has_other;
+	enum tdl__op other;
+	int other_answer;
 	void (*action)(void *context);
 	void *context;
 	bool hit, inside;
@@ -42,6 +45,8 @@ static int hook(enum tdl__op op, const char *name)
 		       plan.of_kind[op] - plan.from < plan.times;
 	else
 		mine = plan.calls == plan.nth || (plan.nth == 0 && plan.action != NULL);
+	if (!mine && plan.has_other && op == plan.other)
+		return plan.other_answer;
 	if (!mine)
 		return 0;
 	if (!plan.hit)
@@ -84,6 +89,13 @@ void faults_fail_op(enum tdl__op op, unsigned from, unsigned times, int answer)
 	plan.from = from;
 	plan.times = times;
 	plan.answer = answer;
+}
+
+void faults_and_op(enum tdl__op op, int answer)
+{
+	plan.has_other = true;
+	plan.other = op;
+	plan.other_answer = answer;
 }
 
 void faults_do(unsigned nth, void (*action)(void *context), void *context)

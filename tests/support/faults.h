@@ -14,6 +14,8 @@ void faults_count(void);
 void faults_fail_nth(unsigned nth, int answer);
 /* Every call of this kind gets `answer`, from the `from`th of them on, `times` times. */
 void faults_fail_op(enum tdl__op op, unsigned from, unsigned times, int answer);
+/* Besides what was asked for last, every call of this kind gets `answer`. */
+void faults_and_op(enum tdl__op op, int answer);
 /* `action` is called before call number `nth`, and before each where nth is 0. */
 void faults_do(unsigned nth, void (*action)(void *context), void *context);
 /* `action` is called before the `nth` call of a kind. */

@@ -81,7 +81,7 @@ Test(util, quote_is_ascii_json)
 		{ "\xc3\xa4", 2, "\"\\u00e4\"" },
 		{ "\xf0\x9f\x98\x80", 4, "\"\\ud83d\\ude00\"" },
 		{ "\xff", 1, "\"\\\\xff\"" },
-		{ "a\nb", 3, "\"a\\\\x0ab\"" },
+		{ "a\nb", 3, "\"a\\nb\"" },
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
