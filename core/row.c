@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "number.h"
-#include "row_inline.h"
 #include "rows.h"
 #include "scan.h"
 #include "schema.h"
+#include "wide.h"
 
 static unsigned mask_of(size_t n)
 {
@@ -277,13 +277,11 @@ static const char *take_string(struct walk *walk, const char *p, size_t column,
 			       enum tdl__edit *edit)
 {
 	struct tdl__row *row = walk->row;
-	unsigned seen = 0, stops = tdl__string_stops16(p + 1);
-	const char *behind = p + 1 + (stops != 0 ? __builtin_ctz(stops) : 0);
+	unsigned seen = 0, n = tdl__plain16(p + 1);
+	const char *behind = p + n + 2;
 
 	/* Most strings are short and plain. */
-	if (stops != 0 && *behind == '"') {
-		behind++;
-	} else {
+	if (n == 16 || p[n + 1] != '"') {
 		behind = scan_string(walk, p, &seen);
 		if (behind == NULL)
 			return NULL;

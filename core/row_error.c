@@ -10,10 +10,10 @@
 
 #include "error.h"
 #include "row.h"
-#include "row_inline.h"
 #include "rows.h"
 #include "scan.h"
 #include "schema.h"
+#include "wide.h"
 
 #define SHOWN 44  /* bytes of a value, at most */
 #define NAMES 360 /* bytes of a list of columns, at most */

@@ -9,9 +9,9 @@
 
 #include "number.h"
 #include "row.h"
-#include "row_inline.h"
 #include "rows.h"
 #include "scan.h"
+#include "wide.h"
 
 /* A number that the first look could not settle. */
 static const char *match_long_number(const char *p, const char *end, bool integer_due)
@@ -67,14 +67,14 @@ static const char *match_long_string(const char *p, const char *end)
 
 static inline const char *match_string(const char *p, const char *end)
 {
-	unsigned stops;
+	unsigned n;
 
 	if (*p != '"')
 		return match_null(p);
 	p++;
-	while ((stops = tdl__string_stops16(p)) == 0)
+	while ((n = tdl__plain16(p)) == 16)
 		p += 16;
-	p += __builtin_ctz(stops);
+	p += n;
 	return *p == '"' ? p + 1 : match_long_string(p, end);
 }
 

@@ -12,9 +12,9 @@
 
 #include "error.h"
 #include "row.h"
-#include "row_inline.h"
 #include "scan.h"
 #include "sniff.h"
+#include "wide.h"
 
 /* Rewritten rows are gathered to this many bytes; so are shorter runs of stored ones between. */
 #define OUT_SIZE ((size_t)64 << 10)

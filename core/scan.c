@@ -8,9 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+#include "wide.h"
 
 const char *tdl__skip_blank(const char *p, const char *end)
 {
@@ -22,20 +20,13 @@ const char *tdl__skip_blank(const char *p, const char *end)
 /* The first byte that is a quote, a backslash, a control byte or not ASCII, or end. */
 static inline const char *skip_plain(const char *p, const char *end)
 {
-#ifdef __SSE2__
 	while (end - p >= 16) {
-		__m128i v = _mm_loadu_si128((const __m128i_u *)p);
-		/* Signed, so that bytes from 0x80 are less, too. */
-		__m128i stop = _mm_cmplt_epi8(v, _mm_set1_epi8(0x20));
+		unsigned n = tdl__plain16(p);
 
-		stop = _mm_or_si128(stop, _mm_cmpeq_epi8(v, _mm_set1_epi8('"')));
-		stop = _mm_or_si128(stop, _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
-		unsigned mask = (unsigned)_mm_movemask_epi8(stop);
-		if (mask != 0)
-			return p + __builtin_ctz(mask);
-		p += 16;
+		p += n;
+		if (n < 16)
+			return p;
 	}
-#endif
 	while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' &&
 	       *p != '\\')
 		p++;
