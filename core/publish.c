@@ -256,7 +256,8 @@ int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mod
 /* ---- The data file ------------------------------------------------------------------------- */
 
 /*
- * Holds vacuum off: a part that no commit names yet is an orphan to it. A file system without
+ * Holds vacuum off: a part that no commit names yet is an orphan to it, and so is a commit that is
+ * not published. A file system without
  * locks leaves that to vacuum (--older-than).
  */
 static int lock_table(tdl_table *table, int *fd, tdl_error *error)
@@ -281,20 +282,34 @@ static void unlink_part(tdl_table *table, const tdl__part *part, const char *nam
 		tdl__sys_unlink(table->dir, name);
 }
 
+/*
+ * A commit of the same rows that failed, or a crash, can have left the name: of the very file, or
+ * of one that no commit ever named, which makes way.
+ */
+static int link_again(tdl_table *table, const tdl__part *part, const char *name)
+{
+	tdl__file_key key = tdl__file_key_of(name);
+	struct stat staged, there;
+
+	if (tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
+	    tdl__sys_stat(table->dir, name, &there) == 0 && staged.st_ino == there.st_ino &&
+	    staged.st_dev == there.st_dev)
+		return 0;
+	if (tdl__history_ever_added(&table->history, &key) ||
+	    tdl__sys_unlink(table->dir, name) != 0)
+		return EEXIST;
+	return tdl__sys_link(part->dir, part->name, table->dir, name);
+}
+
 /* On failure the name is not there, unless it is another's. */
 static int link_part(tdl_table *table, const tdl__part *part, const char *name, bool *moved,
 		     tdl_error *error)
 {
-	struct stat staged, there;
 	int why = tdl__sys_link(part->dir, part->name, table->dir, name), link_why = why;
 
 	*moved = false;
-	/* A crash or a failure between link and commit can have left it, and it is the same file.
-	 */
-	if (why == EEXIST && tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
-	    tdl__sys_stat(table->dir, name, &there) == 0 && staged.st_ino == there.st_ino &&
-	    staged.st_dev == there.st_dev)
-		why = 0;
+	if (why == EEXIST)
+		why = link_again(table, part, name);
 	if (lacks_links(why)) {
 		why = tdl__sys_rename(part->dir, part->name, table->dir, name, false);
 		*moved = why == 0;
@@ -408,10 +423,10 @@ int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *par
 
 	if ((why = tdl__sys_fstat(table->dir, &dir)) != 0)
 		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
+	r = lock_table(table, &lock, error);
+	if (r < 0)
+		return r;
 	if (part != NULL) {
-		r = lock_table(table, &lock, error);
-		if (r < 0)
-			return r;
 		part_name(name, part->hex);
 		r = link_part(table, part, name, &moved, error);
 		if (r < 0)

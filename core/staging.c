@@ -209,6 +209,7 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 {
 	tdl_staged *file;
 	size_t room = 34 + (name != NULL ? strlen(name) : 0);
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
 	int why;
 
 	file = calloc(1, sizeof *file);
@@ -224,8 +225,10 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 		tdl__random_hex(file->hex);
 	snprintf(file->file_name, room, "%s%s%s", file->hex, name != NULL ? "-" : "",
 		 name != NULL ? name : "");
-	why = tdl__sys_open(staging->dir, file->file_name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW,
-			    0600, &file->fd);
+	why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
+	/* A failed commit of the same file can have left it behind. */
+	if (why == EEXIST && name == NULL && tdl__sys_unlink(staging->dir, file->file_name) == 0)
+		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
 	if (why != 0) {
 		free(file->file_name);
 		free(file);
@@ -237,8 +240,12 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 
 static int check_name(const char *name, tdl_error *error)
 {
-	if (strlen(name) > TDL_STAGED_NAME_MAX)
-		return tdl__fail_errno(error, ENAMETOOLONG, "%.80s...", name), TDL_ERR_LIMIT;
+	if (strlen(name) > TDL_STAGED_NAME_MAX) {
+		tdl__fail_errno(error, ENAMETOOLONG, "%.80s...", name);
+		if (error != NULL)
+			error->code = TDL_ERR_LIMIT;
+		return TDL_ERR_LIMIT;
+	}
 	if (*name == '\0' || strchr(name, '/') != NULL)
 		return tdl__fail(error, TDL_ERR_MISUSE, "\"%s\" is no file name", name);
 	return 0;
@@ -329,7 +336,8 @@ static int take_over(struct adoption *adoption, const char *name, const char *dr
 	if (why == 0)
 		why = tdl__sys_fstat(fd, &st);
 	/* Whatever else lies there is not ours to touch. */
-	if (why == ENOENT || why == ELOOP || why == ENXIO || (why == 0 && !S_ISREG(st.st_mode)))
+	if (why == ENOENT || why == ELOOP || why == ENXIO || why == EISDIR ||
+	    (why == 0 && !S_ISREG(st.st_mode)))
 		return 0;
 	if (why == 0)
 		why = tdl__sys_rename(adoption->from, name, staging->dir, name, false);
