@@ -30,6 +30,7 @@ struct vacuum {
 	int folder;	    /* a dead folder in it, while that is listed */
 	const char *prefix; /* before a name that is listed */
 	struct paths parts, temps, staged;
+	struct paths folders; /* dead ones, by name */
 };
 
 static void free_paths(struct paths *paths)
@@ -109,9 +110,8 @@ static bool see_folder(void *context, const char *name)
 	vacuum->prefix = prefix;
 	vacuum->folder = fd;
 	tdl__sys_list(fd, see_staged, vacuum);
-	/* Empties it only where it is empty already. */
-	if (!vacuum->options->dry_run)
-		tdl__sys_rmdir(vacuum->incoming, name);
+	vacuum->prefix = "";
+	keep(vacuum, &vacuum->folders, name);
 	return true;
 }
 
@@ -182,6 +182,19 @@ static int sweep(struct vacuum *vacuum, struct paths *paths, size_t skip,
 	return 0;
 }
 
+/* The dead folders that are empty now. One that is being made looks dead until it is locked: so
+ * each is locked while it goes. */
+static void remove_folders(const struct vacuum *vacuum)
+{
+	for (size_t i = 0; i < vacuum->folders.count && !vacuum->options->dry_run; i++) {
+		const char *name = vacuum->folders.items[i];
+		_cleanup_close_ int fd = -1;
+
+		if (tdl__folder_look(vacuum->incoming, name, &fd) == TDL__FOLDER_DEAD)
+			tdl__sys_rmdir(vacuum->incoming, name);
+	}
+}
+
 static int look(struct vacuum *vacuum, tdl_error *error)
 {
 	tdl_table *table = vacuum->table;
@@ -200,7 +213,8 @@ static int look(struct vacuum *vacuum, tdl_error *error)
 		why = tdl__sys_list(vacuum->incoming, see_folder, vacuum);
 	if (why != 0)
 		return tdl__fail_errno(error, why, "cannot list %s", table->path);
-	if (vacuum->parts.failed || vacuum->temps.failed || vacuum->staged.failed)
+	if (vacuum->parts.failed || vacuum->temps.failed || vacuum->staged.failed ||
+	    vacuum->folders.failed)
 		return tdl__fail_nomem(error);
 	sort(&vacuum->parts);
 	sort(&vacuum->temps);
@@ -259,9 +273,12 @@ int tdl_table_vacuum(tdl_table *table, const tdl_vacuum_options *options,
 		r = sweep(&vacuum, &vacuum.temps, 0, found, context, error);
 	if (r == 0)
 		r = sweep(&vacuum, &vacuum.staged, 0, found, context, error);
+	if (r == 0)
+		remove_folders(&vacuum);
 	free_paths(&vacuum.parts);
 	free_paths(&vacuum.temps);
 	free_paths(&vacuum.staged);
+	free_paths(&vacuum.folders);
 	if (vacuum.incoming >= 0)
 		close(vacuum.incoming);
 	return r;
