@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Staged files: names, commits, and what the dead leave to the living.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "faults.h"
+#include "scratch.h"
+#include "staging.h"
+#include "tables.h"
+
+#define ROW_1	"{\"id\":1,\"name\":\"a\"}\n"
+#define ROW_2	"{\"id\":2,\"name\":\"b\"}\n"
+#define ROW_RAW "{ \"name\":\"r\", \"id\":3 }\n"
+#define ROW_3	"{\"id\":3,\"name\":\"r\"}\n"
+
+static tdl_error error;
+static tdl_table *table;
+
+static void begin(void)
+{
+	scratch_begin();
+	make_table("t");
+	table = open_table("t");
+}
+
+static void end(void)
+{
+	faults_off();
+	tdl_table_free(table);
+	scratch_end();
+}
+
+TestSuite(staging, .init = begin, .fini = end);
+
+static tdl_staging *open_staging(void)
+{
+	tdl_staging *staging;
+
+	cr_assert_eq(tdl_staging_open(table, &staging, &error), 0, "%s", error.message);
+	return staging;
+}
+
+static tdl_staged *stage(tdl_staging *staging, const char *name, const char *rows)
+{
+	tdl_staged *file;
+
+	cr_assert_eq(tdl_staged_create(staging, name, &file, &error), 0, "%s", error.message);
+	cr_assert_eq(write(tdl_staged_fd(file), rows, strlen(rows)), (ssize_t)strlen(rows));
+	return file;
+}
+
+/* The names in this staging's folder. */
+static char *staged_names(const tdl_staging *staging)
+{
+	return names_in(in_scratch("t/_incoming/%s", staging->name));
+}
+
+Test(staging, folders)
+{
+	tdl_staging *a = open_staging(), *b = open_staging();
+	struct stat st;
+
+	cr_assert_str_neq(a->name, b->name);
+	cr_assert_eq(strncmp(a->name, b->name, 66), 0, "one machine, one boot");
+	cr_assert_eq(stat(in_scratch("t/_incoming"), &st), 0);
+	cr_assert_eq(st.st_mode & 07777, 01755);
+	cr_assert_eq(stat(in_scratch("t/_incoming/%s", a->name), &st), 0);
+	cr_assert_eq(st.st_mode & 07777, 0700);
+	tdl_staging_free(a);
+	cr_assert_eq(count_in("t/_incoming"), 1);
+	tdl_staging_free(b);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+Test(staging, names)
+{
+	static const char *const refused[] = { "", "a/b", "/" };
+	tdl_staging *staging = open_staging();
+	char longest[TDL_STAGED_NAME_MAX + 2], *names;
+	tdl_staged *file, *other;
+	struct stat st;
+
+	memset(longest, 'n', sizeof longest);
+	longest[TDL_STAGED_NAME_MAX + 1] = '\0';
+	cr_assert_eq(tdl_staged_create(staging, longest, &file, &error), TDL_ERR_LIMIT);
+	cr_assert_eq(error.code, TDL_ERR_LIMIT);
+	longest[TDL_STAGED_NAME_MAX] = '\0';
+	file = stage(staging, longest, "");
+	cr_assert_eq(fstat(tdl_staged_fd(file), &st), 0);
+	cr_assert_eq(st.st_mode, S_IFREG | 0600);
+	cr_assert_eq(tdl_staged_rename(file, "b\nc", &error), 0);
+	names = staged_names(staging);
+	cr_assert_str_eq(names + 32, "-b\nc\n");
+	free(names);
+	longest[TDL_STAGED_NAME_MAX] = 'n';
+	cr_assert_eq(tdl_staged_rename(file, longest, &error), TDL_ERR_LIMIT);
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+		cr_assert_eq(tdl_staged_create(staging, refused[i], &other, &error),
+			     TDL_ERR_MISUSE);
+		cr_assert_eq(tdl_staged_rename(file, refused[i], &error), TDL_ERR_MISUSE);
+	}
+	/* The same name twice is two files. */
+	other = stage(staging, "b\nc", "");
+	names = staged_names(staging);
+	cr_assert_eq(strlen(names), 2 * 37);
+	free(names);
+	cr_assert_eq(tdl_staged_remove(file, &error), 0);
+	cr_assert_eq(tdl_staged_remove(file, &error), 0);
+	cr_assert_eq(tdl_staged_rename(file, "x", &error), TDL_ERR_MISUSE);
+	cr_assert_eq(tdl_staged_remove(other, &error), 0);
+	tdl_staged_free(file);
+	tdl_staged_free(other);
+	tdl_staged_free(NULL);
+	tdl_staging_free(staging);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+Test(staging, parsing_names)
+{
+	static const struct {
+		const char *name, *dropped;
+	} cases[] = {
+		{ "0123456789abcdef0123456789abcdef", "" },
+		{ "0123456789abcdef0123456789abcdef-", "" },
+		{ "0123456789abcdef0123456789abcdef-x", "x" },
+		{ "0123456789abcdef0123456789abcdef-x-y", "x-y" },
+		{ "0123456789abcdef0123456789abcdef--", "-" },
+		{ "0123456789abcdef0123456789abcdefx", NULL },
+		{ "0123456789abcdef0123456789abcde-x", NULL },
+		{ "0123456789ABCDEF0123456789abcdef-x", NULL },
+		{ "", NULL },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *dropped = NULL;
+
+		cr_assert_eq(tdl__staged_parse(cases[i].name, &dropped), cases[i].dropped != NULL,
+			     "%s", cases[i].name);
+		if (cases[i].dropped != NULL)
+			cr_assert_str_eq(dropped, cases[i].dropped);
+	}
+}
+
+Test(staging, the_file_itself_becomes_the_data_file)
+{
+	tdl_staging *staging = open_staging();
+	tdl_staged *file = stage(staging, "new.jsonl", ROW_1 ROW_2);
+	struct stat staged, part;
+	int64_t version;
+
+	fstat(tdl_staged_fd(file), &staged);
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s", error.message);
+	cr_assert_eq(version, 1);
+	cr_assert_eq(stat(in_scratch("t/part-%s.jsonl", file->hex), &part), 0);
+	cr_assert_eq(part.st_ino, staged.st_ino);
+	cr_assert_eq(part.st_nlink, 1);
+	cr_assert_eq(part.st_mode & 07777, 0644);
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_MISUSE);
+	tdl_staged_free(file);
+	expect_version("t", 1, ROW_1 ROW_2);
+	tdl_staging_free(staging);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+/* What has to be rewritten is, from where it has to. */
+Test(staging, other_spellings_are_rewritten)
+{
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{ ROW_1 ROW_RAW ROW_2, ROW_1 ROW_3 ROW_2 },
+		{ ROW_RAW, ROW_3 },
+		{ "\n" ROW_1, ROW_1 },
+		{ ROW_1 "\n", ROW_1 },
+		{ "{\"id\":1,\"name\":\"a\"}", ROW_1 },
+		{ "{\"id\":1,\"name\":\"a\"}\r\n", ROW_1 },
+		{ "\xef\xbb\xbf" ROW_1, ROW_1 },
+	};
+	tdl_staging *staging = open_staging();
+	char all[4096] = "";
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		tdl_staged *file = stage(staging, "x", cases[i].in);
+		int64_t version;
+
+		cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s",
+			     error.message);
+		tdl_staged_free(file);
+		strcat(all, cases[i].out);
+		expect_version("t", version, all);
+	}
+	tdl_staging_free(staging);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+Test(staging, a_refused_file_stays_and_can_be_mended)
+{
+	tdl_staging *staging = open_staging();
+	tdl_staged *file = stage(staging, "bad.jsonl", ROW_1 "{\"id\":\"x\"}\n");
+	int64_t version = -7;
+	struct stat st;
+
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_SCHEMA);
+	cr_assert_eq(error.line, 2);
+	cr_assert_eq(strncmp(error.message, "bad.jsonl:2: ", 13), 0, "%s", error.message);
+	cr_assert_eq(version, -7);
+	cr_assert_eq(fstat(tdl_staged_fd(file), &st), 0);
+	cr_assert_eq(st.st_mode & 0777, 0600);
+	cr_assert_eq(tdl_table_head(table), 0);
+	cr_assert_eq(count_in("t"), 2);
+	cr_assert_eq(ftruncate(tdl_staged_fd(file), 0), 0);
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_EMPTY);
+	cr_assert_eq(pwrite(tdl_staged_fd(file), ROW_RAW, strlen(ROW_RAW), 0),
+		     (ssize_t)strlen(ROW_RAW));
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s", error.message);
+	tdl_staged_free(file);
+	expect_version("t", 1, ROW_3);
+	tdl_staging_free(staging);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+/* A failed commit that could not tidy up after itself does not stand in the way of the next. */
+static void commit_after_failures(const char *rows, const char *stored)
+{
+	tdl_staging *staging = open_staging();
+	tdl_staged *file = stage(staging, "x", rows);
+	int64_t version;
+
+	/* The commit's file cannot be synced, and nothing can be unlinked. */
+	faults_fail_op(TDL__OP_FSYNC, 3, 1, EIO);
+	faults_and_op(TDL__OP_UNLINK, EIO);
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_IO);
+	faults_off();
+	cr_assert_eq(tdl_table_refresh(table, &error), 0);
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s", error.message);
+	tdl_staged_free(file);
+	expect_version("t", version, stored);
+	tdl_staging_free(staging);
+}
+
+Test(staging, the_next_try_works)
+{
+	commit_after_failures(ROW_1, ROW_1);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+	commit_after_failures(ROW_RAW, ROW_1 ROW_3);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+Test(staging, a_reader_cannot_stage)
+{
+	tdl_staging *staging;
+	tdl_table *reader;
+
+	cr_assert_eq(tdl_table_open(in_scratch("t"), TDL_OPEN_READ_ONLY, &reader, &error), 0);
+	cr_assert_eq(tdl_staging_open(reader, &staging, &error), TDL_ERR_MISUSE);
+	cr_assert_not(is_there("t/_incoming"));
+	tdl_table_free(reader);
+}
+
+/* ---- Adoption ------------------------------------------------------------------------------ */
+
+static struct {
+	tdl_staged *files[10];
+	char names[10][256];
+	int64_t times[10];
+	unsigned count;
+} adopted;
+
+static void note(void *context, tdl_staged *file, const char *name, int64_t mtime)
+{
+	adopted.files[adopted.count] = file;
+	adopted.times[adopted.count] = mtime;
+	snprintf(adopted.names[adopted.count++], 256, "%s", name);
+}
+
+static unsigned adopt(tdl_staging *staging)
+{
+	unsigned busy = 99;
+
+	memset(&adopted, 0, sizeof adopted);
+	cr_assert_eq(tdl_staging_adopt(staging, note, NULL, &busy, &error), 0, "%s", error.message);
+	return busy;
+}
+
+/* A process that stages, and dies as if killed. */
+static void die_after(void (*work)(tdl_staging *staging))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		work(open_staging());
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+}
+
+static void leave_two(tdl_staging *staging)
+{
+	tdl_staged *nameless;
+
+	stage(staging, "half.jsonl", ROW_1 "{\"id\":2,");
+	stage(staging, "other", ROW_2);
+	tdl__staged_create_nameless(staging, NULL, &nameless, &error);
+}
+
+Test(staging, the_dead_leave_their_named_files)
+{
+	tdl_staging *staging;
+	int64_t version;
+	char *bytes;
+
+	die_after(leave_two);
+	cr_assert_eq(count_in("t/_incoming"), 1);
+	staging = open_staging();
+	cr_assert_eq(adopt(staging), 0);
+	cr_assert_eq(adopted.count, 2);
+	cr_assert_eq(count_in("t/_incoming"), 1, "only our own folder is left");
+	for (unsigned i = 0; i < 2; i++) {
+		cr_assert_lt(tdl__now_ms() - adopted.times[i], 60000);
+		if (strcmp(adopted.names[i], "half.jsonl") == 0) {
+			cr_assert_eq(tdl_staged_commit(adopted.files[i], NULL, &version, &error),
+				     TDL_ERR_SCHEMA);
+			cr_assert_eq(tdl_staged_remove(adopted.files[i], &error), 0);
+		} else {
+			cr_assert_str_eq(adopted.names[i], "other");
+			cr_assert_eq(tdl_staged_commit(adopted.files[i], NULL, &version, &error),
+				     0);
+		}
+		tdl_staged_free(adopted.files[i]);
+	}
+	bytes = read_version(table, TDL_LATEST, NULL);
+	cr_assert_str_eq(bytes, ROW_2);
+	free(bytes);
+	tdl_staging_free(staging);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+Test(staging, the_living_keep_theirs)
+{
+	tdl_staging *living = open_staging(), *staging = open_staging();
+	tdl_staged *file = stage(living, "mine", ROW_1);
+
+	cr_assert_eq(adopt(staging), 1);
+	cr_assert_eq(adopted.count, 0);
+	tdl_staged_free(file);
+	tdl_staging_free(living);
+	/* Closed and left behind: now it is to be had. */
+	cr_assert_eq(adopt(staging), 0);
+	cr_assert_eq(adopted.count, 1);
+	tdl_staged_remove(adopted.files[0], NULL);
+	tdl_staged_free(adopted.files[0]);
+	tdl_staging_free(staging);
+}
+
+Test(staging, other_machines_and_other_things_are_left_alone)
+{
+	static const char foreign[] = "t/_incoming/00112233445566778899aabbccddeeff-"
+				      "00112233445566778899aabbccddeeff-0011223344556677";
+	tdl_staging *staging = open_staging();
+	char *names;
+
+	make_dir(foreign);
+	put(in_scratch("%s/0123456789abcdef0123456789abcdef-x", foreign), ROW_1);
+	make_dir("t/_incoming/notes");
+	put("t/_incoming/notes/0123456789abcdef0123456789abcdef-x", ROW_1);
+	put("t/_incoming/README", "x");
+	cr_assert_eq(symlink(in_scratch("%s", foreign), in_scratch("t/_incoming/link")), 0);
+	cr_assert_eq(adopt(staging), 0);
+	cr_assert_eq(adopted.count, 0);
+	names = vacuum(table, false);
+	cr_assert_str_eq(names, "");
+	free(names);
+	cr_assert(is_there(in_scratch("%s/0123456789abcdef0123456789abcdef-x", foreign)));
+	cr_assert(is_there("t/_incoming/notes/0123456789abcdef0123456789abcdef-x"));
+	cr_assert(is_there("t/_incoming/README"));
+	tdl_staging_free(staging);
+}
+
+static void leave_odd_things(tdl_staging *staging)
+{
+	static const char hex[] = "0123456789abcdef0123456789abcdef";
+
+	make_dir(in_scratch("t/_incoming/%s/%s-dir", staging->name, hex));
+	if (symlink("/etc/passwd", in_scratch("t/_incoming/%s/%s-link", staging->name, hex)) < 0 ||
+	    mkfifo(in_scratch("t/_incoming/%s/%s-fifo", staging->name, hex), 0600) < 0)
+		_exit(1);
+	put(in_scratch("t/_incoming/%s/unknown", staging->name), "x");
+	put(in_scratch("t/_incoming/%s/%s-good", staging->name, hex), ROW_1);
+}
+
+Test(staging, only_regular_files_are_taken, .timeout = 10)
+{
+	tdl_staging *staging;
+
+	die_after(leave_odd_things);
+	staging = open_staging();
+	cr_assert_eq(adopt(staging), 0);
+	cr_assert_eq(adopted.count, 1);
+	cr_assert_str_eq(adopted.names[0], "good");
+	cr_assert_eq(count_in("t/_incoming"), 2, "what is unknown is not thrown away");
+	tdl_staged_free(adopted.files[0]);
+	tdl_staging_free(staging);
+}
+
+/* Publishes, and dies before it removes the staged name. */
+static void publish_and_die(tdl_staging *staging)
+{
+	tdl_staged *file = stage(staging, "published", ROW_1);
+	int64_t version;
+
+	faults_fail_op(TDL__OP_UNLINK, 1, 100, EIO);
+	if (tdl_staged_commit(file, NULL, &version, &error) < 0)
+		_exit(1);
+	_exit(0);
+}
+
+Test(staging, what_was_published_is_removed_silently)
+{
+	tdl_staging *staging;
+
+	die_after(publish_and_die);
+	cr_assert_eq(count_in("t/_incoming"), 1);
+	staging = open_staging();
+	cr_assert_eq(adopt(staging), 0);
+	cr_assert_eq(adopted.count, 0);
+	cr_assert_eq(count_in("t/_incoming"), 1);
+	expect_version("t", 1, ROW_1);
+	tdl_staging_free(staging);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+Test(staging, behind_damage_nothing_is_touched)
+{
+	tdl_staging *staging;
+	unsigned busy;
+
+	die_after(leave_two);
+	put_raw_commit("t", 1, "x", 1);
+	staging = open_staging();
+	cr_assert_eq(tdl_staging_adopt(staging, note, NULL, &busy, &error), TDL_ERR_CORRUPT);
+	cr_assert_eq(count_in("t/_incoming"), 2);
+	tdl_staging_free(staging);
+}
