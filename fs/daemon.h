@@ -18,6 +18,7 @@ struct tdfs_options;
 struct tdfs_incoming;
 struct tdfs_tree;
 struct tdfs_buffers;
+struct tdfs_readers;
 
 struct tdfs {
 	tdl_table *table;
@@ -25,6 +26,7 @@ struct tdfs {
 	struct fuse_session *session;
 	struct tdfs_tree *tree;
 	struct tdfs_buffers *buffers;
+	struct tdfs_readers *readers;
 	struct tdfs_incoming *incoming; /* NULL: incoming/ is empty and read-only */
 };
 

@@ -19,6 +19,7 @@
 #include "ops.h"
 #include "opts.h"
 #include "place.h"
+#include "readers.h"
 #include "serve.h"
 #include "tree.h"
 
@@ -158,13 +159,14 @@ static int mount_table(const struct tdfs_options *options, const char *table,
 	tree.table = tdfs.table;
 	tdfs.tree = &tree;
 	tdfs.buffers = tdfs_buffers_new();
-	if (tdfs.buffers == NULL) {
+	tdfs.readers = tdfs_readers_new();
+	if (tdfs.buffers == NULL || tdfs.readers == NULL) {
 		tdfs_msg(LOG_ERR, "out of memory");
-		goto close_table;
+		goto free_readers;
 	}
 	if (open_incoming(&tdfs, &error) < 0) {
 		tdfs_msg(LOG_ERR, "%s: %s", table, error.message);
-		goto free_buffers;
+		goto free_readers;
 	}
 	tdfs.session = new_session(&tdfs, table);
 	if (tdfs.session == NULL)
@@ -174,9 +176,9 @@ static int mount_table(const struct tdfs_options *options, const char *table,
 	fuse_session_destroy(tdfs.session);
 close_incoming:
 	tdfs_incoming_free(tdfs.incoming);
-free_buffers:
+free_readers:
+	tdfs_readers_free(tdfs.readers);
 	tdfs_buffers_free(tdfs.buffers);
-close_table:
 	tdl_table_free(tdfs.table);
 	return status;
 }

@@ -57,13 +57,15 @@ class Tools(TestCase):
         self.require_tool("rsync")
         with self.mount(self.table_path) as mnt:
             copy = self.path()
-            self.assertEqual(self.ok(["rsync", "-aH", f"{mnt}/", copy]).error, "")
+            # incoming/ changes when something is dropped, or a mount begins.
+            most = ["--exclude=/incoming", f"{mnt}/", copy]
+            self.assertEqual(self.ok(["rsync", "-aH", *most]).error, "")
             self.check_copy(copy)
             # A second run finds nothing to do: sizes and times are what they were.
             for options in ("-anHi", "-acnHi"):
-                self.assertEqual(self.ok(["rsync", options, f"{mnt}/", copy]).text, "")
+                self.assertEqual(self.ok(["rsync", options, *most]).text, "")
         with self.mount(self.table_path) as mnt:
-            self.assertEqual(self.ok(["rsync", "-anHi", f"{mnt}/", copy]).text, "")
+            self.assertEqual(self.ok(["rsync", "-anHi", *most]).text, "")
 
     def test_diff(self):
         table = self.table(rows=[{"id": 1}])
