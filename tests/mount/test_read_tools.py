@@ -64,7 +64,7 @@ class Tools(TestCase):
             # A second run finds nothing to do: sizes and times are what they were.
             for options in ("-anHi", "-acnHi"):
                 self.assertEqual(self.ok(["rsync", options, *most]).text, "")
-        with self.mount(self.table_path) as mnt:
+        with self.mount(self.table_path, mnt.point):
             self.assertEqual(self.ok(["rsync", "-anHi", *most]).text, "")
 
     def test_diff(self):
