@@ -322,13 +322,12 @@ static int fill(const char *path, const char *text, size_t length, tdl_error *er
 	/* Its names must last before the first commit makes it a table. */
 	if (why == 0)
 		why = tdl__sys_fsync_dir(dir);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot create %s", path);
-	r = sync_parents(path, error);
+	r = why == 0 ? sync_parents(path, error)
+		     : tdl__fail_errno(error, why, "cannot create %s", path);
 	if (r == 0)
 		r = tdl__publish_first(&(tdl__log){ log_dir, path }, text, length,
 				       tdl__table_file_mode(&st), error);
-	if (r < 0 && r != TDL_ERR_PUBLISHED)
+	if (r < 0 && r != TDL_ERR_PUBLISHED && dir >= 0)
 		tdl__sys_rmdir(dir, TDL__LOG_DIR);
 	return r;
 }
