@@ -407,23 +407,24 @@ static void note_killed(struct tdfs_look *look, const struct status *status, int
 }
 
 /* The thread that closes: its process, and whether that is being killed. */
-static void see_closer(struct tdfs_look *look)
+static void see_closer(struct tdfs_look *look, struct status *status)
 {
 	int dir CLEANUP(close_fd) = look->closer > 0 ? open_process(look->closer) : -1;
-	struct status status;
 
-	if (dir < 0 || !read_status(dir, &status)) {
+	if (dir < 0 || !read_status(dir, status)) {
 		look->blind = true;
 		return;
 	}
-	look->closing = status.process;
-	if (!status.alive)
-		note_killed(look, &status, dir);
+	look->closing = status->process;
+	if (!status->alive)
+		note_killed(look, status, dir);
 }
 
 static void see_suspect(struct tdfs_look *look, struct tdfs_suspect *suspect)
 {
 	struct status status;
+	size_t count;
+	int dir;
 
 	if (!suspect->process)
 		suspect->process = tdfs_process_find(suspect->tid);
@@ -435,9 +436,37 @@ static void see_suspect(struct tdfs_look *look, struct tdfs_suspect *suspect)
 	if (status.alive || (status.state == 'Z' && status.threads > 1))
 		return;
 	suspect->ended = true;
-	/* A zombie has had its last FLUSH; one still on its way may be about to send it. */
-	if (status.state != 'Z' && status.state != 'X')
-		note_killed(look, &status, suspect->process->dir);
+	if (status.state == 'Z' || status.state == 'X')
+		return; /* it has had its last FLUSH */
+	/* On its way out. While it still has descriptors they tell; after that, a FLUSH of it may
+	 * be about to come that makes all the difference. */
+	dir = suspect->process->dir;
+	(void)read_table(dir, "fdinfo", look->ino, &count, &look->blind);
+	if (count == 0)
+		note_killed(look, &status, dir);
+}
+
+/*
+ * The closer and what descends from it, first. When it exits, it still has its children while it
+ * closes its files, so even then this is all there is to see of it; only where it had several
+ * threads may those that ended before have left children to init.
+ */
+static void see_nearest(struct sight *sight, const struct status *closer)
+{
+	struct tdfs_look *look = sight->look;
+	int dir CLEANUP(close_fd) = -1;
+
+	if (look->closing <= 0 || !see_first(sight, look->closing))
+		return;
+	dir = open_process(look->closing);
+	if (dir >= 0) {
+		see_process(sight, look->closing, dir, true);
+		see_children(sight, dir);
+	}
+	look->clean = dir >= 0 && sight->most == NOT_HELD &&
+		      (closer->alive || (closer->threads == 1 && look->closer == look->closing));
+	if (!closer->alive && !look->clean)
+		look->everyone = true;
 }
 
 bool tdfs_proc_is_ours(void)
@@ -454,29 +483,28 @@ bool tdfs_proc_is_ours(void)
 void tdfs_look(struct tdfs_look *look)
 {
 	struct sight sight = { .look = look };
+	struct status closer = { 0 };
 	struct tdfs_process *besides;
 
 	if (look->closer >= 0)
-		see_closer(look);
+		see_closer(look, &closer);
 	besides = look->besides > 0 ? tdfs_process_find(look->besides) : NULL;
 	if (besides)
 		sight.besides = besides->id;
 	tdfs_process_unref(besides);
 	for (size_t i = 0; i < look->count; i++) {
-		see_suspect(look, &look->suspects[i]);
-		if (look->suspects[i].ended)
+		struct tdfs_suspect *one = &look->suspects[i];
+
+		see_suspect(look, one);
+		if (one->ended && !one->clean &&
+		    !(one->process && one->process->id == look->closing))
 			look->everyone = true;
 	}
 	if (look->ino == 0)
 		return;
 
 	/* Those nearest first: whoever is found to hold it ends the search. */
-	if (look->closing > 0 && see_first(&sight, look->closing)) {
-		int dir CLEANUP(close_fd) = open_process(look->closing);
-
-		if (dir >= 0)
-			see_process(&sight, look->closing, dir, true);
-	}
+	see_nearest(&sight, &closer);
 	for (size_t i = 0; i < look->count && sight.most < HELD; i++) {
 		struct tdfs_suspect *one = &look->suspects[i];
 
@@ -486,12 +514,6 @@ void tdfs_look(struct tdfs_look *look)
 	for (size_t i = 0; i < look->count && sight.most < HELD; i++)
 		if (!look->suspects[i].ended)
 			see_children(&sight, look->suspects[i].process->dir);
-	if (look->closing > 0 && sight.most < HELD) {
-		int dir CLEANUP(close_fd) = open_process(look->closing);
-
-		if (dir >= 0)
-			see_children(&sight, dir);
-	}
 	if (look->everyone && sight.most < HELD)
 		see_everyone(&sight);
 	free(sight.seen);

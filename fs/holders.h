@@ -38,7 +38,8 @@ pid_t tdfs_process_id(const struct tdfs_process *process);
 struct tdfs_suspect {
 	pid_t tid;		      /* a thread of it */
 	struct tdfs_process *process; /* owned; NULL: not found out yet; then look() fills it */
-	bool ended;		      /* out: it is no more, or about to be */
+	bool clean; /* it left nothing behind when it closed the file, see below */
+	bool ended; /* out: it is no more, or about to be */
 };
 
 #define TDFS_KILLED_MAX 8
@@ -62,6 +63,8 @@ struct tdfs_look {
 	pid_t closing;	/* the closer's process; 0: unknown */
 	bool held;	/* someone has it open for writing */
 	bool till_exec; /* but every such descriptor is close-on-exec, in other processes */
+	bool clean;	/* neither the closer nor a descendant has it: when the closer ends, nothing
+			 * of it is left that would have to be looked for among everyone */
 	bool blind;	/* something could not be seen */
 	size_t n_killed;
 	struct tdfs_killed killed[TDFS_KILLED_MAX]; /* exiting right now, because of a signal */

@@ -289,7 +289,7 @@ static void sleep_unlocked(struct tdfs_incoming *in, unsigned ms)
 
 /*
  * Whether somebody still has the drop open for writing. Descriptors that an exec is about to close
- * are waited for. With nothing to publish it only takes note of a writer that is being killed.
+ * are waited for. On the way it takes note of a writer that is being killed.
  */
 static bool is_held(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t closer)
 {
@@ -298,10 +298,10 @@ static bool is_held(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t clos
 	for (;;) {
 		struct tdfs_verdict verdict = tdfs_people_look(
 			in, drop,
-			tdfs_drop_unpublished(drop) ? TDFS_LOOK_HOLDERS : TDFS_LOOK_KILLED, closer,
-			0);
+			drop->state == TDFS_PUBLISHED ? TDFS_LOOK_KILLED : TDFS_LOOK_HOLDERS,
+			closer, 0);
 
-		if (!verdict.held || !verdict.till_exec ||
+		if (!verdict.held || !verdict.till_exec || !tdfs_drop_unpublished(drop) ||
 		    in->backend.now(in->backend.context) >= until)
 			return verdict.held;
 		sleep_unlocked(in, TDFS_STEP_MS);

@@ -101,7 +101,9 @@ struct tdfs_backend {
 	bool (*look)(void *context, struct tdfs_look *look);
 	/* Asks that tdfs_incoming_found() be called soon, from elsewhere. */
 	void (*find)(void *context, uint64_t ino, pid_t tid);
-	void (*wait)(void *context, unsigned ms);			/* sleeps */
+	void (*wait)(void *context, unsigned ms); /* sleeps */
+	/* There is something that tdfs_incoming_tidy() is for. */
+	void (*untidy)(void *context);
 	void (*say)(void *context, const char *name, const char *text); /* one line for the log */
 	int (*to_errno)(const tdl_error *error);
 };
@@ -117,6 +119,8 @@ void tdfs_incoming_found(struct tdfs_incoming *incoming, uint64_t ino, pid_t tid
 /* A file that a dead daemon left. Takes over `file`. */
 void tdfs_incoming_adopt(struct tdfs_incoming *incoming, void *file, int fd, const char *name,
 			 int64_t mtime);
+/* Ends what outlived its time. True: it is to be called again, within a second or so. */
+bool tdfs_incoming_tidy(struct tdfs_incoming *incoming);
 /* No request comes any more: publishes what nobody holds, says what is left. */
 void tdfs_incoming_settle(struct tdfs_incoming *incoming);
 /* From now on nothing that waits starts to commit. */

@@ -24,8 +24,9 @@
 #define COMMIT_THREADS 16u
 #define PROC_THREADS   8u
 #define PROC_MS	       100u
-#define ADOPT_MS       5000
+#define ADOPT_MS       5000 /* umount does not wait for the daemon that it ends */
 #define ADOPT_STEP_MS  100
+#define TIDY_STEP_MS   1000
 
 struct tdfs_daemon {
 	struct tdfs_incoming *incoming;
@@ -34,12 +35,12 @@ struct tdfs_daemon {
 	tdl_staging *staging;
 	pthread_mutex_t staging_lock; /* adoption against everything else on the folder */
 	struct tdfs_pool *commits, *proc;
-	pthread_t adopter;
-	bool adopting;
-	pthread_mutex_t end_lock;
-	pthread_cond_t end;
-	bool ending; /* under end_lock */
-	bool sees;   /* /proc tells of the processes that requests name */
+	bool sees; /* /proc tells of the processes that requests name */
+	pthread_t housekeeper;
+	bool keeps_house;
+	pthread_mutex_t house_lock;
+	pthread_cond_t house; /* one of these has changed */
+	bool untidy, ending;
 };
 
 /* ---- The disk ----------------------------------------------------------------------------- */
@@ -220,30 +221,55 @@ static bool adopt(struct tdfs_daemon *daemon)
 	return code == 0 && busy > 0;
 }
 
-/* umount does not wait for the daemon: the one before us may need a moment to end. */
-static void *adopt_again(void *argument)
+/* ---- Housekeeping ------------------------------------------------------------------------- */
+
+static void untidy(void *context)
+{
+	struct tdfs_daemon *daemon = context;
+
+	pthread_mutex_lock(&daemon->house_lock);
+	daemon->untidy = true;
+	pthread_cond_signal(&daemon->house);
+	pthread_mutex_unlock(&daemon->house_lock);
+}
+
+/* Returns after `ms`, at once at the end (false), and sleeps where there is nothing to do. */
+static bool pause_for(struct tdfs_daemon *daemon, long ms, bool something)
+{
+	struct timespec until;
+	bool going_on;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += ms % 1000 * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&daemon->house_lock);
+	while (!daemon->ending && !something && !daemon->untidy)
+		pthread_cond_wait(&daemon->house, &daemon->house_lock);
+	while (!daemon->ending &&
+	       pthread_cond_timedwait(&daemon->house, &daemon->house_lock, &until) != ETIMEDOUT)
+		;
+	daemon->untidy = false;
+	going_on = !daemon->ending;
+	pthread_mutex_unlock(&daemon->house_lock);
+	return going_on;
+}
+
+/* Takes over what a daemon leaves that is just ending; then sees to the ghosts. */
+static void *keep_house(void *argument)
 {
 	struct tdfs_daemon *daemon = argument;
 	int64_t until = steady_ms(NULL) + ADOPT_MS;
-	bool ending = false;
+	bool more = true;
 
-	while (!ending && steady_ms(NULL) < until) {
-		struct timespec deadline;
-
-		clock_gettime(CLOCK_REALTIME, &deadline);
-		deadline.tv_nsec += ADOPT_STEP_MS * 1000000l;
-		if (deadline.tv_nsec >= 1000000000) {
-			deadline.tv_sec++;
-			deadline.tv_nsec -= 1000000000;
-		}
-		pthread_mutex_lock(&daemon->end_lock);
-		if (!daemon->ending)
-			pthread_cond_timedwait(&daemon->end, &daemon->end_lock, &deadline);
-		ending = daemon->ending;
-		pthread_mutex_unlock(&daemon->end_lock);
-		if (!ending && !adopt(daemon))
-			break;
-	}
+	while (adopt(daemon) && steady_ms(NULL) < until)
+		if (!pause_for(daemon, ADOPT_STEP_MS, true))
+			return NULL;
+	while (pause_for(daemon, TIDY_STEP_MS, more))
+		more = tdfs_incoming_tidy(daemon->incoming);
 	return NULL;
 }
 
@@ -256,8 +282,8 @@ static void daemon_free(struct tdfs_daemon *daemon)
 	tdfs_incoming_unmake(daemon->incoming);
 	tdl_staging_free(daemon->staging);
 	pthread_mutex_destroy(&daemon->staging_lock);
-	pthread_mutex_destroy(&daemon->end_lock);
-	pthread_cond_destroy(&daemon->end);
+	pthread_mutex_destroy(&daemon->house_lock);
+	pthread_cond_destroy(&daemon->house);
 	free(daemon);
 }
 
@@ -284,14 +310,19 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 					.look = look,
 					.find = find,
 					.wait = wait_ms,
+					.untidy = untidy,
 					.say = say,
 					.to_errno = tdfs_errno };
+	pthread_condattr_t steady;
 	int code = TDL_ERR_NOMEM;
 
 	if (daemon) {
 		pthread_mutex_init(&daemon->staging_lock, NULL);
-		pthread_mutex_init(&daemon->end_lock, NULL);
-		pthread_cond_init(&daemon->end, NULL);
+		pthread_mutex_init(&daemon->house_lock, NULL);
+		pthread_condattr_init(&steady);
+		pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+		pthread_cond_init(&daemon->house, &steady);
+		pthread_condattr_destroy(&steady);
 		daemon->tdfs = tdfs;
 		daemon->table = tdfs->table;
 		code = tdl_staging_open(tdfs->table, &daemon->staging, error);
@@ -323,12 +354,14 @@ void tdfs_incoming_start(struct tdfs_incoming *incoming)
 	sigset_t all, before;
 
 	daemon->sees = tdfs_proc_is_ours();
-	if (!adopt(daemon))
-		return;
+	/* Once before the first request, so that it is all there. */
+	(void)adopt(daemon);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	daemon->adopting = pthread_create(&daemon->adopter, NULL, adopt_again, daemon) == 0;
+	daemon->keeps_house = pthread_create(&daemon->housekeeper, NULL, keep_house, daemon) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!daemon->keeps_house)
+		say(daemon, NULL, "no thread for housekeeping");
 }
 
 bool tdfs_incoming_later(struct tdfs_incoming *incoming, void (*run)(void *), void *argument)
@@ -340,13 +373,13 @@ void tdfs_incoming_stop(struct tdfs_incoming *incoming)
 {
 	struct tdfs_daemon *daemon = incoming->daemon;
 
-	pthread_mutex_lock(&daemon->end_lock);
+	pthread_mutex_lock(&daemon->house_lock);
 	daemon->ending = true;
-	pthread_cond_broadcast(&daemon->end);
-	pthread_mutex_unlock(&daemon->end_lock);
-	if (daemon->adopting)
-		pthread_join(daemon->adopter, NULL);
-	daemon->adopting = false;
+	pthread_cond_signal(&daemon->house);
+	pthread_mutex_unlock(&daemon->house_lock);
+	if (daemon->keeps_house)
+		pthread_join(daemon->housekeeper, NULL);
+	daemon->keeps_house = false;
 	/* Commits that run finish, those that wait do not begin. */
 	tdfs_incoming_close(incoming);
 	tdfs_pool_free(daemon->commits, UINT_MAX / 2);

@@ -29,6 +29,7 @@ void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	in->last_ghost = &drop->next_ghost;
 	in->n_ghosts++;
 	tdfs_ghosts_expire(in);
+	in->backend.untidy(in->backend.context);
 }
 
 void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_drop *drop)
@@ -51,4 +52,16 @@ void tdfs_ghosts_expire(struct tdfs_incoming *in)
 	for (int64_t now = in->backend.now(in->backend.context);
 	     in->ghosts && (in->ghosts->until <= now || in->n_ghosts > TDFS_GHOSTS_MAX);)
 		tdfs_ghost_end(in, in->ghosts);
+}
+
+/* A published file that was rewritten takes room on the disk for as long as it is a ghost. */
+bool tdfs_incoming_tidy(struct tdfs_incoming *in)
+{
+	bool more;
+
+	tdfs_lock(in);
+	tdfs_ghosts_expire(in);
+	more = in->n_ghosts > 0;
+	tdfs_unlock(in);
+	return more;
 }

@@ -73,6 +73,7 @@ void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t ti
 		add_tid(person, tid);
 	}
 	person->wrote |= wrote;
+	person->clean = false;
 	/* Early, while the thread is sure to be there: it waits for the answer to its request. */
 	if (person->wrote && !person->sought) {
 		person->sought = true;
@@ -100,6 +101,7 @@ static void introduce(struct tdfs_drop *drop, struct tdfs_person *person,
 		add_tid(same, person->tids[i]);
 	same->wrote |= person->wrote;
 	same->sought |= person->sought;
+	same->clean &= person->clean;
 	remove_person(drop, person);
 	tdfs_process_unref(process);
 }
@@ -139,6 +141,7 @@ static struct tdfs_look *new_look(struct tdfs_drop *drop)
 
 		one->tid = drop->people[i].tids[0];
 		one->process = tdfs_process_ref(drop->people[i].process);
+		one->clean = drop->people[i].clean;
 	}
 	return look;
 }
@@ -187,19 +190,20 @@ static void learn_killed(struct tdfs_drop *drop, const struct tdfs_look *look, p
 	}
 }
 
+/* People who come and go are forgotten; those who may have left somebody behind leave a mark. */
 static void learn_ended(struct tdfs_drop *drop, const struct tdfs_look *look)
 {
 	/* Those that did not fit into the list of the killed are needed in a later look. */
 	bool forget = look->n_killed < TDFS_KILLED_MAX;
 
 	for (size_t i = 0; i < look->count; i++) {
-		struct tdfs_person *person;
+		struct tdfs_person *person = find_tid(drop, look->suspects[i].tid);
 
 		if (!look->suspects[i].ended)
 			continue;
-		drop->orphans = true;
-		person = forget ? find_tid(drop, look->suspects[i].tid) : NULL;
-		if (person)
+		if (!person || !person->clean)
+			drop->orphans = true;
+		if (person && forget)
 			remove_person(drop, person);
 	}
 }
@@ -209,6 +213,7 @@ struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop 
 {
 	struct tdfs_verdict verdict = { .held = how != TDFS_LOOK_KILLED };
 	struct tdfs_look *look = new_look(drop);
+	struct tdfs_person *person;
 
 	if (!look)
 		return verdict;
@@ -219,6 +224,11 @@ struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop 
 	if (!ask(in, drop, look))
 		return verdict;
 	learn_processes(drop, look);
+	person = look->closing > 0 ? find_process(drop, look->closing) : NULL;
+	if (!person && closer > 0)
+		person = find_tid(drop, closer);
+	if (person && look->ino != 0)
+		person->clean = look->clean;
 	learn_killed(drop, look, closer);
 	learn_ended(drop, look);
 	verdict.held = look->held;

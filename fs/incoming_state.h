@@ -65,6 +65,7 @@ struct tdfs_note {
 struct tdfs_person {
 	bool wrote; /* or opened it for writing; else it only closed a descriptor */
 	bool sought;
+	bool clean;	       /* neither it nor a descendant had the file when it last closed it */
 	pid_t tids[TDFS_TIDS]; /* threads of it that were seen; 0: none */
 	unsigned next_tid;
 	struct tdfs_process *process; /* NULL: not found out yet */

@@ -6,11 +6,8 @@
 #include "ops_incoming.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 /* ---- Requests on their way ---------------------------------------------------------------- */
 
@@ -278,33 +275,9 @@ static void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_f
 	tdfs_op_run(&op);
 }
 
-static void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
-		     struct fuse_file_info *fi)
-{
-	struct stat st;
-	int why = tdfs_incoming_getattr(tdfs_of(req)->incoming, ino, &st);
-
-	/* One piece of data, and the hole that every file has at its end. */
-	if (!why && (offset < 0 || offset >= st.st_size))
-		why = ENXIO;
-	if (!why && whence != SEEK_DATA && whence != SEEK_HOLE)
-		why = EINVAL;
-	if (why)
-		fuse_reply_err(req, why);
-	else
-		fuse_reply_lseek(req, whence == SEEK_DATA ? offset : st.st_size);
-}
-
 /* Never ENOSYS, which the kernel would remember for the whole mount. */
 static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
 			 struct fuse_file_info *fi)
-{
-	fuse_reply_err(req, EOPNOTSUPP);
-}
-
-static void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
-			       struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t offset_out,
-			       struct fuse_file_info *fi_out, size_t length, int flags)
 {
 	fuse_reply_err(req, EOPNOTSUPP);
 }
@@ -368,22 +341,6 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *change, int 
 	tdfs_op_run(&op);
 }
 
-/* The modes are checked by the kernel (default_permissions). */
-static void op_access(fuse_req_t req, fuse_ino_t ino, int mask)
-{
-	fuse_reply_err(req, 0);
-}
-
-static void op_statfs(fuse_req_t req, fuse_ino_t ino)
-{
-	struct statvfs st;
-
-	if (fstatvfs(tdl_table_fd(tdfs_of(req)->table), &st) != 0)
-		fuse_reply_err(req, errno);
-	else
-		fuse_reply_statfs(req, &st);
-}
-
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 {
 	if (ino >= TDFS_INO_STAGED)
@@ -391,23 +348,11 @@ static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 	fuse_reply_none(req);
 }
 
-static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
-{
-	for (size_t i = 0; i < count; i++)
-		if (forgets[i].ino >= TDFS_INO_STAGED)
-			tdfs_incoming_forget(tdfs_of(req)->incoming, forgets[i].ino,
-					     forgets[i].nlookup);
-	fuse_reply_none(req);
-}
-
 const struct fuse_lowlevel_ops tdfs_incoming_ops = {
 	.lookup = tdfs_incoming_op_lookup,
 	.forget = op_forget,
-	.forget_multi = op_forget_multi,
 	.getattr = op_getattr,
 	.setattr = op_setattr,
-	.access = op_access,
-	.statfs = op_statfs,
 	.mknod = tdfs_incoming_op_mknod,
 	.mkdir = tdfs_incoming_op_mkdir,
 	.unlink = tdfs_incoming_op_unlink,
@@ -422,9 +367,7 @@ const struct fuse_lowlevel_ops tdfs_incoming_ops = {
 	.flush = op_flush,
 	.release = op_release,
 	.fsync = op_fsync,
-	.lseek = op_lseek,
 	.fallocate = op_fallocate,
-	.copy_file_range = op_copy_file_range,
 	.opendir = tdfs_incoming_op_opendir,
 	.readdir = tdfs_incoming_op_readdir,
 	.readdirplus = tdfs_incoming_op_readdirplus,

@@ -39,7 +39,7 @@ class DropCase(TestCase):
     def tearDown(self):
         # Where the test failed the log is worth more than a second failure.
         failed = any(error for _, error in getattr(self._outcome, "errors", ()) or ())
-        if self.mnt.daemon.poll() is None and not failed:
+        if self.mnt.daemon is not None and self.mnt.daemon.poll() is None and not failed:
             self.mnt.unmount()
         super().tearDown()
 
