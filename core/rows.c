@@ -434,6 +434,8 @@ static int start(tdl__rows *rows, tdl_error *error)
 
 int tdl__rows_feed(tdl__rows *rows, const char *bytes, size_t n, tdl_error *error)
 {
+	if (n == 0)
+		return 0;
 	if (!rows->started) {
 		size_t take = sizeof rows->head - rows->head_used;
 		int rc;

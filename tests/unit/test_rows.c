@@ -403,6 +403,7 @@ Test(rows, what_is_no_row_is_not_waited_for)
 	rows = tdl__rows_new(schema, "blank", count_bytes, &bytes);
 	memset(blanks, ' ', sizeof blanks);
 	cr_assert_eq(tdl__rows_feed(rows, blanks, sizeof blanks, &error), 0);
+	cr_assert_eq(tdl__rows_feed(rows, NULL, 0, &error), 0);
 	cr_assert_eq(tdl__rows_feed(rows, "{\"id\":1,\"year\":null}", 20, &error), 0);
 	cr_assert_eq(tdl__rows_finish(rows, &error), 0);
 	cr_assert_eq(bytes, 21);
