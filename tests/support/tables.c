@@ -182,6 +182,17 @@ void put_commit(const char *table, int64_t version, const char *lines)
 	free(text);
 }
 
+unsigned commits_in(const char *table)
+{
+	char *names = names_in(in_scratch("%s/_delta_log", table));
+	unsigned count = 0;
+
+	for (const char *name = strtok(names, "\n"); name != NULL; name = strtok(NULL, "\n"))
+		count += strstr(name, ".idx") == NULL;
+	free(names);
+	return count;
+}
+
 static char *line_room(void)
 {
 	static char lines[32][512];

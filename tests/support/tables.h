@@ -37,6 +37,8 @@ void expect_version(const char *path, int64_t version, const char *rows);
 void put_commit(const char *table, int64_t version, const char *lines);
 void put_raw_commit(const char *table, int64_t version, const char *bytes, size_t n);
 const char *commit_path(const char *table, int64_t version);
+/* How many commits a log has, temporary ones included; what else is there does not count. */
+unsigned commits_in(const char *table);
 const char *add_line(const char *path, size_t size, unsigned records);
 const char *remove_line(const char *path);
 #define FOREIGN_META                                                      \

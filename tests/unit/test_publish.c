@@ -51,7 +51,7 @@ static void expect_clean(unsigned parts, unsigned versions)
 
 	cr_assert_null(strstr(names, ".tmp"), "%s", names);
 	free(names);
-	cr_assert_eq(count_in("t/_delta_log"), versions);
+	cr_assert_eq(commits_in("t"), versions);
 	cr_assert_eq(count_in("t/_incoming"), 0);
 	cr_assert_eq(count_in("t"), parts + 2);
 }

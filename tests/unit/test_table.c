@@ -62,7 +62,7 @@ Test(table, creating)
 	cr_assert_eq(info.files, 0);
 	cr_assert_eq(tdl_schema_count(info.schema), 2);
 	cr_assert_eq(count_in("a/b/c/t"), 1);
-	cr_assert_eq(count_in("a/b/c/t/_delta_log"), 1);
+	cr_assert_eq(commits_in("a/b/c/t"), 1);
 	tdl_table_free(table);
 	cr_assert_eq(create("with/slash/"), 0, "%s", error.message);
 	expect_version("with/slash", 0, "");
