@@ -576,15 +576,20 @@ int tdl__history_refresh(tdl__history *history, tdl_error *error)
 int tdl__history_find_gap(tdl__history *history, tdl_error *error)
 {
 	int64_t head, found;
-	int r = 0;
+	bool there = true;
+	int r;
 
 	pthread_mutex_lock(&history->refreshing);
 	head = (int64_t)history->count - 1;
-	found = tdl__log_beyond_gap(&history->log, head);
+	r = tdl__log_beyond_gap(&history->log, head, &found, error);
 	/* What is beyond may just have been committed, with all that lies between. */
-	if (found >= 0 && !tdl__log_exists(&history->log, head + 1))
+	if (r == 0 && found >= 0)
+		r = tdl__log_look(&history->log, head + 1, &there, error);
+	if (r == 0 && !there)
 		r = gap(history, found, error);
-	if (r == 0 && head >= 0 && !tdl__log_exists(&history->log, head))
+	if (r == 0 && head >= 0)
+		r = tdl__log_look(&history->log, head, &there, error);
+	if (r == 0 && !there)
 		r = tdl__fail_at(error, TDL_ERR_CORRUPT, head, 0, 0,
 				 "version %" PRId64 " of %s has vanished from its log", head,
 				 history->log.table);

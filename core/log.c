@@ -270,13 +270,27 @@ int tdl__log_read_info(const tdl__log *log, int64_t version, char **text, size_t
 	return 0;
 }
 
-bool tdl__log_exists(const tdl__log *log, int64_t version)
+int tdl__log_look(const tdl__log *log, int64_t version, bool *there, tdl_error *error)
 {
 	char name[TDL__LOG_NAME_MAX];
 	struct stat st;
+	int why;
 
 	tdl__log_name(name, version);
-	return tdl__sys_stat(log->dir, name, &st) != ENOENT;
+	why = tdl__sys_stat(log->dir, name, &st);
+	if (why != 0 && why != ENOENT)
+		return tdl__fail_errno(error, why, "cannot look for %s/" TDL__LOG_DIR "/%s",
+				       log->table, name);
+	*there = why == 0;
+	return 0;
+}
+
+bool tdl__log_exists(const tdl__log *log, int64_t version)
+{
+	bool there = true;
+
+	tdl__log_look(log, version, &there, NULL);
+	return there;
 }
 
 struct listing {
@@ -330,15 +344,22 @@ int tdl__log_list(const tdl__log *log, int64_t above, int64_t **versions, size_t
 	return 0;
 }
 
-int64_t tdl__log_beyond_gap(const tdl__log *log, int64_t head)
+int tdl__log_beyond_gap(const tdl__log *log, int64_t head, int64_t *found, tdl_error *error)
 {
-	for (int64_t next = 2; next <= 4; next++) {
-		if (tdl__log_exists(log, head + next))
-			return head + next;
+	int64_t far = 2;
+
+	while (far <= INT64_C(1) << 40) {
+		bool there;
+		int r = tdl__log_look(log, head + far, &there, error);
+
+		if (r < 0)
+			return r;
+		if (there) {
+			*found = head + far;
+			return 0;
+		}
+		far = far < 4 ? far + 1 : far * 2;
 	}
-	for (int64_t far = 8; far <= INT64_C(1) << 40; far *= 2) {
-		if (tdl__log_exists(log, head + far))
-			return head + far;
-	}
-	return -1;
+	*found = -1;
+	return 0;
 }

@@ -37,7 +37,9 @@ int tdl__log_read(const tdl__log *log, int64_t version, tdl__commit *commit, tdl
 int tdl__log_read_info(const tdl__log *log, int64_t version, char **info, size_t *length,
 		       tdl_error *error);
 
-/* Whether the version's file is there (true also where only looking failed). */
+/* Whether the version's file is there, whatever it is. Errors: IO. */
+int tdl__log_look(const tdl__log *log, int64_t version, bool *there, tdl_error *error);
+/* The same, for those who may be wrong: true also where only looking failed. */
 bool tdl__log_exists(const tdl__log *log, int64_t version);
 
 /*
@@ -47,8 +49,8 @@ bool tdl__log_exists(const tdl__log *log, int64_t version);
 int tdl__log_list(const tdl__log *log, int64_t above, int64_t **versions, size_t *count, bool *far,
 		  tdl_error *error);
 
-/* A version above head + 1 whose file is there while that of head + 1 is not, or -1: probes the
- * next few and then ever farther, so that its cost does not grow with the log. */
-int64_t tdl__log_beyond_gap(const tdl__log *log, int64_t head);
+/* Sets *found to a version above head + 1 whose file is there, or -1: probes the next few and then
+ * ever farther, so that its cost does not grow with the log. Errors: IO. */
+int tdl__log_beyond_gap(const tdl__log *log, int64_t head, int64_t *found, tdl_error *error);
 
 #endif

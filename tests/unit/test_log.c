@@ -355,20 +355,29 @@ Test(log, listing)
 	faults_off();
 }
 
+static int64_t beyond_gap(void)
+{
+	int64_t found;
+
+	cr_assert_eq(tdl__log_beyond_gap(&log_, 10, &found, &error), 0);
+	return found;
+}
+
 Test(log, probes_beyond_a_gap)
 {
-	for (int64_t far = 2; far <= 4; far++) {
+	int64_t found;
+
+	for (int64_t far = 2; far <= INT64_C(1) << 40; far = far < 4 ? far + 1 : far * 2) {
 		put_raw_commit("t", 10 + far, "", 0);
-		cr_assert_eq(tdl__log_beyond_gap(&log_, 10), 10 + far);
+		cr_assert_eq(beyond_gap(), 10 + far);
 		unlink(commit_path("t", 10 + far));
 	}
-	for (int64_t far = 8; far <= INT64_C(1) << 40; far *= 2) {
-		put_raw_commit("t", 10 + far, "", 0);
-		cr_assert_eq(tdl__log_beyond_gap(&log_, 10), 10 + far);
-		unlink(commit_path("t", 10 + far));
-	}
-	cr_assert_eq(tdl__log_beyond_gap(&log_, 10), -1);
 	faults_count();
-	tdl__log_beyond_gap(&log_, 10);
+	cr_assert_eq(beyond_gap(), -1);
 	cr_assert_lt(faults_off(), 60);
+	/* Who cannot look has found nothing. */
+	faults_fail_op(TDL__OP_STAT, 3, 1, EIO);
+	cr_assert_eq(tdl__log_beyond_gap(&log_, 10, &found, &error), TDL_ERR_IO);
+	faults_off();
+	cr_assert_eq(error.os_error, EIO);
 }
