@@ -313,13 +313,13 @@ Test(log, failures_of_the_system_are_not_damage)
 
 Test(log, info_is_the_last_one)
 {
+	static const char text[] =
+		INFO "\n" ADD "\n{\"x\":1, \"commitInfo\" : {\"timestamp\":6 ,\"operation\":\"Y\","
+		     "\"more\":[1]}}\n";
 	char *info;
 	size_t n;
 
-	read_commit(INFO "\n" ADD
-			 "\n{\"x\":1, \"commitInfo\" : {\"timestamp\":6 ,\"operation\":\"Y\","
-			 "\"more\":[1]}}\n",
-		    sizeof INFO + sizeof ADD + 72);
+	read_commit(text, sizeof text - 1);
 	cr_assert_eq(tdl__log_read_info(&log_, 7, &info, &n, &error), 0, "%s", error.message);
 	cr_assert_str_eq(info, "{\"timestamp\":6 ,\"operation\":\"Y\",\"more\":[1]}");
 	cr_assert_eq(n, strlen(info));

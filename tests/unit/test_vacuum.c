@@ -98,7 +98,7 @@ Test(vacuum, orphans_temporary_commits_and_staged_files)
 	snprintf(what, sizeof what,
 		 "part-00000000000000000000000000000bad.jsonl\n"
 		 "part-ffffffffffffffffffffffffffffffff.jsonl\n%s\n_incoming/%s/" HEX "\n",
-		 TEMP + 2, folder);
+		 &TEMP[2], folder);
 	expect_found(what);
 	expect_version("t", 1, ROW_1);
 	free(folder);
