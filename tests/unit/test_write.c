@@ -225,7 +225,7 @@ static void expect_all(void)
 	cr_assert_eq(count_in("t/_incoming"), 0);
 	for (int64_t version = 1; version <= tdl_table_head(table); version++) {
 		cr_assert_eq(tdl_table_version_info(table, version, &info, &error), 0);
-		cr_assert_eq(info.num_records, version);
+		cr_assert_eq(info.num_records, (uint64_t)version);
 		cr_assert_eq(info.read_version, version - 1);
 	}
 }
