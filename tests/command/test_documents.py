@@ -9,13 +9,16 @@ from harness import SOURCE, TestCase
 COMMANDS = ("create", "append", "overwrite", "read", "describe", "history", "restore", "vacuum")
 PAGE = SOURCE / "core" / "command" / "tinydelta.1"
 HELPER_PAGE = SOURCE / "mount-helper" / "mount.tinydelta.8"
+FORMAT_PAGE = SOURCE / "core" / "tinydelta-table.5"
+DAEMON_PAGE = SOURCE / "fs" / "tinydeltafs.1"
 COMPLETION = SOURCE / "core" / "command" / "tinydelta.bash"
 
 
 class Pages(TestCase):
     def test_lint(self):
         tool = self.require_tool("mandoc")
-        for page in (PAGE, HELPER_PAGE):
+        made = harness.BUILD / "core" / "tinydelta.3"
+        for page in (PAGE, HELPER_PAGE, FORMAT_PAGE, DAEMON_PAGE, made):
             result = harness.run([tool, "-T", "lint", "-W", "warning", page])
             self.assertEqual((result.status, result.out), (0, b""), str(result))
 

@@ -209,9 +209,8 @@ class Installed(TestCase):
                 "share/bash-completion/completions/tinydelta",
                 "share/man/man1/tinydelta.1",
                 "share/man/man1/tinydeltafs.1",
-                "share/man/man8/mount.tinydelta.8",
-                "share/bash-completion/completions/tinydelta",
-                "share/man/man1/tinydelta.1",
+                "share/man/man3/tinydelta.3",
+                "share/man/man5/tinydelta-table.5",
                 "share/man/man8/mount.tinydelta.8",
             },
         )
