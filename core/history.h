@@ -60,8 +60,6 @@ int tdl__history_init(tdl__history *history, tdl__log log, tdl_error *error);
 void tdl__history_free(tdl__history *history);
 /* Forgets all versions, so that they are read again. Not once another thread knows of it. */
 void tdl__history_clear(tdl__history *history);
-/* Adds metadata that versions may then name; takes the commit's schema. NOMEM. */
-int tdl__history_add_meta(tdl__history *history, tdl__commit *commit);
 
 /* Reads commits that are new. Errors: CORRUPT where the log cannot be followed to its end (what
  * came before is there), IO, NOMEM. */

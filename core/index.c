@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "crc32c.h"
+#include "replay.h"
 #include "schema.h"
 #include "sys.h"
 

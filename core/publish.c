@@ -141,6 +141,7 @@ static int write_temp(const tdl__log *log, int64_t version, const char *text, si
 		return cannot_write(log, why, name, error);
 	if (owner != NULL)
 		r = tdl__table_adopt(owner, fd, mode, error);
+	tdl__table_spare(fd);
 	if (r == 0 && ((why = tdl__sys_write(fd, text, length)) != 0 ||
 		       (why = tdl__sys_fsync(fd)) != 0 || (why = tdl__sys_fstat(fd, st)) != 0))
 		r = cannot_write(log, why, name, error);
@@ -203,7 +204,7 @@ static int published(int64_t version, int why, const char *what, tdl_error *erro
 /*
  * Gives the temporary commit its version's name, as one exclusive step. 0: published, perhaps
  * under an error that only said it was not (over a network the answer to the first try can be
- * lost). CONFLICT: another commit has the name.
+ * lost). CONFLICT: another commit has the name. NOT_FOUND: a vacuum took the temporary one.
  */
 static int take_name(const tdl__log *log, const char *temp, int64_t version, const struct stat *st,
 		     tdl_error *error)
@@ -224,6 +225,10 @@ static int take_name(const tdl__log *log, const char *temp, int64_t version, con
 		return published(version, why, "durability unknown", error);
 	if (why == EEXIST)
 		return conflict(version, error);
+	if (why == ENOENT)
+		return tdl__fail_errno(error, why, "cannot publish %s/" TDL__LOG_DIR "/%s",
+				       log->table, name),
+		       TDL_ERR_NOT_FOUND;
 	if (lacks_links(link_why) && lacks_rename(why))
 		return unsupported(log->table, link_why, error);
 	return tdl__fail_errno(error, why, "cannot publish %s/" TDL__LOG_DIR "/%s", log->table,
@@ -402,11 +407,11 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 		tdl__sys_unlink(log->dir, temp);
 		/* An append conflicts with nothing: whatever came in between, it goes behind it.
 		 * But what came must show itself at some time. */
-		if (r != TDL_ERR_CONFLICT || change != TDL__APPEND)
+		if (r != TDL_ERR_NOT_FOUND && (r != TDL_ERR_CONFLICT || change != TDL__APPEND))
 			return r;
 		again = *version == lost ? again + 1 : 0;
 		if (again == UNSEEN_MAX)
-			return r;
+			return r == TDL_ERR_NOT_FOUND ? TDL_ERR_IO : r;
 		lost = *version;
 	}
 }

@@ -338,6 +338,17 @@ int tdl__sys_chown(int fd, uid_t uid, gid_t gid)
 	return fchown(fd, uid, gid) < 0 ? errno : 0;
 }
 
+int tdl__sys_set_mtime(int fd, int64_t ms)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+				     { ms / 1000, ms % 1000 * 1000000 } };
+	int why = before(TDL__OP_ATTR, "");
+
+	if (why != 0)
+		return why;
+	return futimens(fd, times) < 0 ? errno : 0;
+}
+
 int tdl__sys_lock(int fd, int operation)
 {
 	int why = before(TDL__OP_LOCK, "");

@@ -63,6 +63,8 @@ int tdl__sys_fstat(int fd, struct stat *st);
 int tdl__sys_writable(int dir);
 int tdl__sys_chmod(int fd, mode_t mode);
 int tdl__sys_chown(int fd, uid_t uid, gid_t gid);
+/* Sets the time of the last change, ms since 1970. */
+int tdl__sys_set_mtime(int fd, int64_t ms);
 /* flock(2). */
 int tdl__sys_lock(int fd, int operation);
 /* Calls each(context, name) for every name in dir but "." and "..", until it returns false. */

@@ -238,6 +238,13 @@ int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error)
 					 table->path);
 }
 
+void tdl__table_spare(int fd)
+{
+	/* Longer than a publish takes; where it cannot be set, the check after the publish stays.
+	 */
+	tdl__sys_set_mtime(fd, tdl__now_ms() + 30000);
+}
+
 /* ---- Creating ------------------------------------------------------------------------------ */
 
 /* Makes the directories above `path` that are missing, durably. */

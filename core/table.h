@@ -35,6 +35,13 @@ extern size_t tdl__index_worth;
 /* Mode of files and folders that readers of the table must be able to read. */
 mode_t tdl__table_file_mode(const struct stat *table);
 
+/*
+ * Dates a file that is about to get a name of the table's some seconds ahead. The Python vacuum
+ * knows no locks, and at its default age deletes what no commit names yet; but what is younger
+ * than now it keeps.
+ */
+void tdl__table_spare(int fd);
+
 /* Gives a new file or folder the table's owner, where this process may. Errors: IO. */
 int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error);
 

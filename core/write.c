@@ -131,6 +131,7 @@ static int finish_file(tdl_table *table, tdl_staged *file, uint64_t size, tdl_er
 	r = tdl__table_adopt(table, file->fd, tdl__table_file_mode(&dir), error);
 	if (r < 0)
 		return r;
+	tdl__table_spare(file->fd);
 	why = tdl__sys_fsync(file->fd);
 	if (why != 0)
 		return tdl__fail_errno(error, why, "cannot make a data file of %s durable",

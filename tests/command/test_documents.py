@@ -17,7 +17,7 @@ COMPLETION = SOURCE / "core" / "command" / "tinydelta.bash"
 class Pages(TestCase):
     def test_lint(self):
         tool = self.require_tool("mandoc")
-        made = harness.BUILD / "core" / "tinydelta.3"
+        made = harness.build_root() / "core" / "tinydelta.3"
         for page in (PAGE, HELPER_PAGE, FORMAT_PAGE, DAEMON_PAGE, made):
             result = harness.run([tool, "-T", "lint", "-W", "warning", page])
             self.assertEqual((result.status, result.out), (0, b""), str(result))

@@ -20,7 +20,7 @@ CORE_LAYERS = [
     {"sys"},
     {"action", "filelist"},
     {"log", "filecache"},
-    {"history"},
+    {"history", "replay"},
     {"index"},
     {"table", "indexing", "snapshot", "describe", "publish"},
     {"staging"},

@@ -107,14 +107,17 @@ class Reference:
         ]
         return self._commit(version + 1, "RESTORE", version, actions)
 
-    def vacuum(self):
-        """Deletes at once every data file that no commit names now."""
+    def vacuum(self, older_than=0):
+        """Deletes every data file that no commit names now, unless it is younger than that (ms)."""
         named = set()
         for version in self.versions():
             named.update(a["add"]["path"] for a in self.actions(version) if "add" in a)
         gone = []
         for name in sorted(os.listdir(self.path)):
             if PART.fullmatch(name) and name not in named:
+                age = time.time() * 1000 - (self.path / name).stat().st_mtime * 1000
+                if age < older_than:
+                    continue
                 (self.path / name).unlink(missing_ok=True)
                 gone.append(name)
         return gone
