@@ -32,14 +32,16 @@ class Units(TestCase):
 
     def test_findmnt_accepts_the_lines_of_fstab(self):
         tool = self.require_tool("findmnt")
-        table = self.path("fstab")
+        here = self.path("here")
+        for name in ("table", "orders", "orders-ro", "orders-auto", "mnt"):
+            (here / name).mkdir(parents=True)
         lines = (UNITS / "fstab.example").read_text()
-        lines = lines.replace("/var/lib/orders", str(self.path())).replace("/srv/", f"{self.path()}/")
-        lines = lines.replace("/home/ada/orders", str(self.path())).replace("/home/ada/mnt", str(self.path()))
-        for name in ("orders", "orders-ro", "orders-auto"):
-            self.path(name).mkdir()
-        table.write_text(lines)
-        result = harness.run([tool, "--verify", "--tab-file", table])
+        lines = lines.replace("/var/lib/orders", str(here / "table")).replace("/srv/", f"{here}/")
+        lines = lines.replace("/home/ada/orders", str(here / "table"))
+        lines = lines.replace("/home/ada/mnt", str(here / "mnt"))
+        tab = self.path("fstab")
+        tab.write_text(lines)
+        result = harness.run([tool, "--verify", "--tab-file", tab])
         self.assertNotIn("[E]", result.text, str(result))
 
 
