@@ -223,6 +223,20 @@ void scenario_end(void)
 	now.rows = -1;
 }
 
+void scenario_drop(void)
+{
+	tdl_staging *staging = now.staging;
+
+	now.staging = NULL;
+	scenario_end();
+	if (staging != NULL) {
+		close(staging->dir);
+		close(staging->incoming);
+		free(staging->name);
+		free(staging);
+	}
+}
+
 const tdl_error *scenario_error(void)
 {
 	return &now.error;

@@ -104,8 +104,11 @@ int try_read(tdl_table *table, int64_t version, char **bytes, size_t *n, tdl_err
 	r = tdl_snapshot_size(snapshot, &size, error);
 	if (r == 0) {
 		all = malloc((size_t)size + 1);
-		if (all == NULL)
-			abort();
+		if (all == NULL) {
+			tdl_snapshot_unref(snapshot);
+			*error = (tdl_error){ .code = TDL_ERR_NOMEM, .message = "no memory" };
+			return TDL_ERR_NOMEM;
+		}
 		/* One more than there is: the end must show itself. */
 		r = tdl_snapshot_read(snapshot, all, (size_t)size + 1, 0, &got, error);
 	}
