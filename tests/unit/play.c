@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A world for incoming/: the disk, the commit, the clock and /proc, played; and requests as the
+ * kernel sends them.
+ */
+#include "play.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- The world ---------------------------------------------------------------------------- */
+
+struct staged {
+	int fd;
+	char name[256];
+	bool removed;
+};
+
+struct world world;
+
+struct tdfs_incoming *in;
+
+static int64_t play_now(void *context)
+{
+	return world.now;
+}
+
+int play_create(void *context, const char *name, void **file, int *fd)
+{
+	struct staged *staged = calloc(1, sizeof *staged);
+
+	staged->fd = memfd_create("staged", 0);
+	snprintf(staged->name, sizeof staged->name, "%s", name);
+	world.creates++;
+	world.live++;
+	*file = staged;
+	*fd = staged->fd;
+	return 0;
+}
+
+static int play_rename(void *context, void *file, const char *name)
+{
+	snprintf(((struct staged *)file)->name, 256, "%s", name);
+	return 0;
+}
+
+static void play_remove(void *context, void *file)
+{
+	((struct staged *)file)->removed = true;
+}
+
+static void play_free(void *context, void *file)
+{
+	close(((struct staged *)file)->fd);
+	free(file);
+	world.live--;
+}
+
+static int play_commit(void *context, void *file, const char *source, uid_t uid, tdl_error *error)
+{
+	size_t have = strlen(world.committed);
+	ssize_t n;
+
+	if (world.during_commit)
+		world.during_commit();
+	snprintf(world.source, sizeof world.source, "%s", source);
+	world.uid = uid;
+	if (world.code != TDL_OK && world.code != TDL_ERR_PUBLISHED) {
+		error->code = world.code;
+		snprintf(error->message, sizeof error->message, "%s:1: bad", source);
+		return world.code;
+	}
+	n = pread(((struct staged *)file)->fd, world.committed + have,
+		  sizeof world.committed - have - 1, 0);
+	world.committed[have + (size_t)(n > 0 ? n : 0)] = '\0';
+	world.commits++;
+	error->code = world.code;
+	return world.code;
+}
+
+static bool play_look(void *context, struct tdfs_look *look)
+{
+	if (!world.in_time) {
+		tdfs_look_clear(look);
+		free(look);
+		return false;
+	}
+	if (world.during_look)
+		world.during_look();
+	look->closing = look->closer > 0 ? look->closer : 0;
+	if (look->ino != 0) {
+		look->held = world.held;
+		look->till_exec = world.held && world.till_exec;
+	}
+	if (world.killed) {
+		look->killed[look->n_killed++] =
+			(struct tdfs_killed){ .process = world.killed, .signal = 9, .name = "p" };
+	}
+	return true;
+}
+
+static void play_find(void *context, uint64_t ino, pid_t tid)
+{
+}
+
+static void play_wait(void *context, unsigned ms)
+{
+	world.now += ms;
+	if (world.waits > 0 && --world.waits == 0)
+		world.held = false;
+}
+
+static void play_untidy(void *context)
+{
+}
+
+static void play_say(void *context, const char *name, const char *text)
+{
+	snprintf(world.said, sizeof world.said, "%s: %s", name ? name : "", text);
+}
+
+static int play_errno(const tdl_error *error)
+{
+	return error->code == TDL_ERR_SCHEMA ? EINVAL : error->code ? EIO : 0;
+}
+
+void play_setup(void)
+{
+	struct tdfs_backend backend = { .now = play_now,
+					.create = play_create,
+					.rename = play_rename,
+					.remove = play_remove,
+					.free = play_free,
+					.commit = play_commit,
+					.look = play_look,
+					.find = play_find,
+					.wait = play_wait,
+					.untidy = play_untidy,
+					.say = play_say,
+					.to_errno = play_errno };
+
+	memset(&world, 0, sizeof world);
+	world.in_time = true;
+	in = tdfs_incoming_make(&backend, FIRST);
+	cr_assert_not_null(in);
+}
+
+void play_teardown(void)
+{
+	tdfs_incoming_unmake(in);
+	cr_expect_eq(world.live, 0, "staged files are closed");
+}
+
+/* ---- Requests ----------------------------------------------------------------------------- */
+
+struct tdfs_caller who(pid_t tid)
+{
+	return (struct tdfs_caller){ .tid = tid, .uid = 1000, .gid = 100, .may_wait = true };
+}
+
+struct tdfs_handle *create(pid_t tid, const char *name, int flags)
+{
+	struct tdfs_caller caller = who(tid);
+	struct tdfs_handle *handle = NULL;
+	struct stat st;
+
+	cr_assert_eq(tdfs_incoming_create(in, &caller, name, 0644, flags, &st, &handle), 0);
+	return handle;
+}
+
+/* 0 where the name is not there. */
+uint64_t lookup(pid_t tid, const char *name, struct stat *st)
+{
+	struct tdfs_caller caller = who(tid);
+	struct stat own;
+
+	if (!st)
+		st = &own;
+	return tdfs_incoming_lookup(in, &caller, name, st) == 0 ? st->st_ino : 0;
+}
+
+int open_it(pid_t tid, const char *name, int flags, struct tdfs_handle **handle)
+{
+	struct tdfs_caller caller = who(tid);
+	uint64_t ino = lookup(tid, name, NULL);
+
+	return ino ? tdfs_incoming_open(in, &caller, ino, flags, handle) : ENOENT;
+}
+
+/* As the kernel does: a stale inode is looked up again, once. */
+struct tdfs_handle *reopen(pid_t tid, const char *name, int flags)
+{
+	struct tdfs_handle *handle = NULL;
+	int why = open_it(tid, name, flags, &handle);
+
+	if (why == ESTALE)
+		why = open_it(tid, name, flags, &handle);
+	if (why == ENOENT)
+		return create(tid, name, flags);
+	cr_assert_eq(why, 0);
+	return handle;
+}
+
+int write_at(pid_t tid, struct tdfs_handle *handle, const char *text, uint64_t offset)
+{
+	struct tdfs_caller caller = who(tid);
+	size_t done = 0;
+	int why = tdfs_incoming_write(in, &caller, handle, text, strlen(text), offset, &done);
+
+	cr_expect(why || done == strlen(text));
+	return why;
+}
+
+int flush(pid_t tid, struct tdfs_handle *handle)
+{
+	struct tdfs_caller caller = who(tid);
+	int answer = tdfs_incoming_flush_begin(in, &caller, handle);
+
+	return answer == TDFS_LATER ? tdfs_incoming_flush(in, &caller, handle) : answer;
+}
+
+void release(struct tdfs_handle *handle)
+{
+	struct tdfs_caller caller = who(0);
+
+	cr_expect_eq(tdfs_incoming_release(in, &caller, handle), 0);
+}
+
+int rename_it(pid_t tid, const char *from, const char *to)
+{
+	struct tdfs_caller caller = who(tid);
+
+	return tdfs_incoming_rename(in, &caller, from, to, 0);
+}
+
+int unlink_it(pid_t tid, const char *name)
+{
+	struct tdfs_caller caller = who(tid);
+
+	return tdfs_incoming_unlink(in, &caller, name);
+}
+
+int drop(pid_t tid, const char *name, const char *text)
+{
+	struct tdfs_handle *handle = reopen(tid, name, O_WRONLY | O_TRUNC);
+	int answer;
+
+	cr_assert_eq(write_at(tid, handle, text, 0), 0);
+	answer = flush(tid, handle);
+	release(handle);
+	return answer;
+}
+
+/* The listing, with blanks between. */
+const char *listing(void)
+{
+	static char names[1024];
+	uint64_t offset = 0, ino;
+	char name[256];
+
+	names[0] = '\0';
+	while (tdfs_incoming_list(in, &offset, name, &ino)) {
+		strcat(names, names[0] ? " " : "");
+		strcat(names, name);
+	}
+	return names;
+}
+
+const char *note(const char *name)
+{
+	static char text[512];
+	struct tdfs_handle *handle;
+	size_t got = 0;
+
+	cr_assert_eq(open_it(1, name, O_RDONLY, &handle), 0);
+	cr_assert_eq(tdfs_incoming_read(in, handle, text, sizeof text - 1, 0, &got), 0);
+	text[got] = '\0';
+	release(handle);
+	return text;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef PLAY_H
+#define PLAY_H
+
+/* A world for incoming/, played by the test; play.c has it. Include it after criterion. */
+
+#include <criterion/criterion.h>
+
+#include "incoming.h"
+
+#define FIRST (UINT64_C(1) << 62) /* the first inode number */
+
+struct world {
+	int64_t now;
+	unsigned commits, creates, live;
+	int code;     /* what the next commits give */
+	bool held;    /* somebody holds every file */
+	bool in_time; /* looks end */
+	bool till_exec;
+	unsigned waits; /* until this many waits have passed */
+	pid_t killed;	/* a process that is being killed */
+	char committed[4096], source[256], said[512];
+	uid_t uid;
+	void (*during_commit)(void), (*during_look)(void);
+};
+
+extern struct world world;
+extern struct tdfs_incoming *in;
+
+void play_setup(void);
+void play_teardown(void);
+int play_create(void *context, const char *name, void **file, int *fd);
+
+/* Requests of the thread `tid`, whose process has that number too. */
+struct tdfs_caller who(pid_t tid);
+struct tdfs_handle *create(pid_t tid, const char *name, int flags);
+/* An inode number; 0 where the name is not there. `st` may be NULL. */
+uint64_t lookup(pid_t tid, const char *name, struct stat *st);
+int open_it(pid_t tid, const char *name, int flags, struct tdfs_handle **handle);
+/* As the kernel does: a stale inode is looked up again, once; what is not there is created. */
+struct tdfs_handle *reopen(pid_t tid, const char *name, int flags);
+int write_at(pid_t tid, struct tdfs_handle *handle, const char *text, uint64_t offset);
+int flush(pid_t tid, struct tdfs_handle *handle);
+void release(struct tdfs_handle *handle);
+int rename_it(pid_t tid, const char *from, const char *to);
+int unlink_it(pid_t tid, const char *name);
+/* As cp: open, write, close. The answer of close. */
+int drop(pid_t tid, const char *name, const char *text);
+/* The names listed, with blanks between. */
+const char *listing(void);
+/* The text of a note. */
+const char *note(const char *name);
+
+#endif

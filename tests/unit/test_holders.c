@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/* What /proc tells, of real children that hold an ordinary file. */
+#include <criterion/criterion.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "holders.h"
+
+static int file = -1;
+static uint64_t ino;
+
+static void setup(void)
+{
+	struct stat st;
+
+	file = memfd_create("held", 0);
+	cr_assert(file >= 0 && fstat(file, &st) == 0);
+	ino = st.st_ino;
+}
+
+TestSuite(holders, .init = setup, .timeout = 60);
+
+/* A child that runs act() and then waits to be told to end. */
+struct child {
+	pid_t pid;
+	int tell, told;
+};
+
+static struct child start(void (*act)(void))
+{
+	int down[2], up[2];
+	struct child child;
+
+	cr_assert(pipe(down) == 0 && pipe(up) == 0);
+	child.pid = fork();
+	if (child.pid == 0) {
+		char byte = 0;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(down[1]);
+		close(up[0]);
+		act();
+		if (write(up[1], &byte, 1) != 1 || read(down[0], &byte, 1) < 0)
+			_exit(9);
+		_exit(0);
+	}
+	close(down[0]);
+	close(up[1]);
+	child.tell = down[1];
+	child.told = up[0];
+	return child;
+}
+
+static void wait_ready(struct child *child)
+{
+	char byte;
+
+	cr_assert(read(child->told, &byte, 1) == 1);
+}
+
+static void end(struct child *child)
+{
+	close(child->tell);
+	close(child->told);
+	kill(child->pid, SIGKILL);
+	waitpid(child->pid, NULL, 0);
+}
+
+static struct tdfs_look look_of(pid_t closer, const pid_t *suspects, size_t count)
+{
+	struct tdfs_look look = { .ino = ino, .closer = closer, .count = count };
+
+	look.suspects = calloc(count + 1, sizeof *look.suspects);
+	for (size_t i = 0; i < count; i++)
+		look.suspects[i].tid = suspects[i];
+	tdfs_look(&look);
+	return look;
+}
+
+static void keep(void)
+{
+}
+
+static void close_it(void)
+{
+	close(file);
+}
+
+static void keep_for_reading(void)
+{
+	char path[64];
+	int reader;
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+	reader = open(path, O_RDONLY);
+	close(file);
+	if (reader < 0)
+		_exit(8);
+}
+
+static void keep_till_exec(void)
+{
+	fcntl(file, F_SETFD, FD_CLOEXEC);
+}
+
+Test(holders, the_process_itself)
+{
+	pid_t self = getpid();
+	struct tdfs_look look = look_of(self, &self, 1);
+
+	cr_expect(look.held && !look.till_exec && !look.clean);
+	cr_expect_eq(look.closing, self);
+	cr_expect_not(look.suspects[0].ended);
+	tdfs_look_clear(&look);
+	close(file);
+	look = look_of(self, &self, 1);
+	cr_expect(!look.held && look.clean && !look.blind);
+	tdfs_look_clear(&look);
+}
+
+Test(holders, close_on_exec_of_the_closer_or_a_suspect_is_held)
+{
+	pid_t self = getpid();
+	struct tdfs_look look;
+
+	keep_till_exec();
+	look = look_of(self, NULL, 0);
+	cr_expect(look.held && !look.till_exec);
+	tdfs_look_clear(&look);
+	look = look_of(-1, &self, 1);
+	cr_expect(look.held && !look.till_exec);
+	tdfs_look_clear(&look);
+}
+
+Test(holders, a_child)
+{
+	struct child child = start(keep);
+	pid_t self = getpid();
+	struct tdfs_look look;
+
+	wait_ready(&child);
+	close(file);
+	look = look_of(self, &self, 1);
+	cr_expect(look.held && !look.till_exec && !look.clean);
+	tdfs_look_clear(&look);
+	end(&child);
+	look = look_of(self, &self, 1);
+	cr_expect_not(look.held);
+	tdfs_look_clear(&look);
+}
+
+Test(holders, a_child_on_its_way_to_exec)
+{
+	struct child child = start(keep_till_exec);
+	pid_t self = getpid();
+	struct tdfs_look look;
+
+	wait_ready(&child);
+	close(file);
+	look = look_of(self, &self, 1);
+	cr_expect(look.held && look.till_exec);
+	tdfs_look_clear(&look);
+	end(&child);
+}
+
+Test(holders, who_closed_it_or_only_reads)
+{
+	struct child closed = start(close_it), reads = start(keep_for_reading);
+	pid_t self = getpid();
+	struct tdfs_look look;
+
+	wait_ready(&closed);
+	wait_ready(&reads);
+	close(file);
+	look = look_of(self, &self, 1);
+	cr_expect_not(look.held);
+	tdfs_look_clear(&look);
+	end(&closed);
+	end(&reads);
+}
+
+static void fork_a_grandchild(void)
+{
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+	}
+	close(file);
+}
+
+Test(holders, a_grandchild)
+{
+	struct child child = start(fork_a_grandchild);
+	pid_t self = getpid();
+	struct tdfs_look look;
+
+	wait_ready(&child);
+	close(file);
+	look = look_of(self, NULL, 0);
+	cr_expect(look.held);
+	tdfs_look_clear(&look);
+	end(&child);
+}
+
+Test(holders, an_orphan_is_found_among_everyone)
+{
+	pid_t self = getpid(), gone, orphan;
+	int ids[2];
+	struct tdfs_look look;
+
+	cr_assert(pipe(ids) == 0);
+	gone = fork();
+	if (gone == 0) {
+		orphan = fork();
+		if (orphan == 0) {
+			setsid();
+			pause();
+		}
+		_exit(write(ids[1], &orphan, sizeof orphan) < 0);
+	}
+	cr_assert(read(ids[0], &orphan, sizeof orphan) == sizeof orphan);
+	waitpid(gone, NULL, 0);
+	close(file);
+	look = look_of(self, &self, 1);
+	cr_expect_not(look.held, "nobody has ended that was known");
+	tdfs_look_clear(&look);
+	look = look_of(self, (pid_t[]){ self, gone }, 2);
+	cr_expect(look.held);
+	cr_expect(look.suspects[1].ended);
+	tdfs_look_clear(&look);
+	kill(orphan, SIGKILL);
+}
+
+Test(holders, one_process_may_be_left_out)
+{
+	pid_t self = getpid();
+	struct tdfs_look look = { .ino = ino, .closer = -1, .besides = self, .count = 1 };
+
+	look.suspects = calloc(1, sizeof *look.suspects);
+	look.suspects[0].tid = self;
+	tdfs_look(&look);
+	cr_expect_not(look.held);
+	tdfs_look_clear(&look);
+}
+
+Test(holders, a_closer_who_cannot_be_seen)
+{
+	struct tdfs_look look = look_of(0, NULL, 0);
+
+	cr_expect(look.blind && !look.held && look.closing == 0);
+	tdfs_look_clear(&look);
+}
+
+/* ---- Threads ------------------------------------------------------------------------------ */
+
+static atomic_int worker_tid;
+
+static void *work(void *argument)
+{
+	atomic_store(&worker_tid, (int)syscall(SYS_gettid));
+	pause();
+	return NULL;
+}
+
+static void thread_without_its_leader(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, work, NULL);
+}
+
+Test(holders, a_thread_belongs_to_its_process)
+{
+	pthread_t thread;
+	struct tdfs_process *process;
+
+	pthread_create(&thread, NULL, work, NULL);
+	while (atomic_load(&worker_tid) == 0)
+		sched_yield();
+	process = tdfs_process_find(atomic_load(&worker_tid));
+	cr_assert_not_null(process);
+	cr_expect_eq(tdfs_process_id(process), getpid());
+	tdfs_process_unref(tdfs_process_ref(process));
+	tdfs_process_unref(process);
+}
+
+Test(holders, the_first_thread_has_ended)
+{
+	int ready[2];
+	char byte = 0;
+	pid_t pid;
+	struct tdfs_look look;
+
+	cr_assert(pipe(ready) == 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		thread_without_its_leader();
+		if (write(ready[1], &byte, 1) < 0)
+			_exit(1);
+		pthread_exit(NULL);
+	}
+	cr_assert(read(ready[0], &byte, 1) == 1);
+	close(file);
+	for (int i = 0; i < 100; i++)
+		sched_yield();
+	usleep(20000);
+	look = look_of(-1, &pid, 1);
+	cr_expect(look.held);
+	cr_expect_not(look.suspects[0].ended);
+	tdfs_look_clear(&look);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* ---- The dead ----------------------------------------------------------------------------- */
+
+Test(holders, a_number_that_is_used_again_is_not_the_same_process)
+{
+	struct child child = start(keep);
+	struct tdfs_process *process;
+	struct tdfs_look look = { .ino = ino, .closer = -1, .count = 1 };
+
+	wait_ready(&child);
+	process = tdfs_process_find(child.pid);
+	cr_assert_not_null(process);
+	end(&child);
+	cr_expect_null(tdfs_process_find(child.pid));
+	look.suspects = calloc(1, sizeof *look.suspects);
+	look.suspects[0].tid = getpid();
+	look.suspects[0].process = process;
+	tdfs_look(&look);
+	cr_expect(look.suspects[0].ended, "the folder stays that of the dead");
+	tdfs_look_clear(&look);
+}
+
+Test(holders, a_zombie_has_had_its_last_close)
+{
+	struct child child = start(keep);
+	struct tdfs_look look;
+	siginfo_t info;
+
+	wait_ready(&child);
+	kill(child.pid, SIGKILL);
+	waitid(P_PID, (id_t)child.pid, &info, WEXITED | WNOWAIT);
+	look = look_of(-1, &child.pid, 1);
+	cr_expect(look.suspects[0].ended);
+	cr_expect_eq(look.n_killed, 0);
+	tdfs_look_clear(&look);
+	end(&child);
+}
+
+Test(holders, a_clean_one_that_ended_needs_no_search)
+{
+	struct child child = start(close_it);
+	struct tdfs_look look = { .ino = ino, .closer = -1, .count = 1 };
+
+	wait_ready(&child);
+	look.suspects = calloc(1, sizeof *look.suspects);
+	look.suspects[0] = (struct tdfs_suspect){ .tid = child.pid, .clean = true };
+	look.suspects[0].process = tdfs_process_find(child.pid);
+	end(&child);
+	/* We hold it: a search among everyone would find that. */
+	tdfs_look(&look);
+	cr_expect(look.suspects[0].ended && !look.everyone && !look.held);
+	tdfs_look_clear(&look);
+}
+
+Test(holders, proc_counts_as_we_do)
+{
+	cr_expect(tdfs_proc_is_ours());
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When a drop is committed, what is refused, and writers that are killed.
+ */
+#include "play.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+TestSuite(incoming, .init = play_setup, .fini = play_teardown, .timeout = 60);
+
+/* ---- When it commits ---------------------------------------------------------------------- */
+
+Test(incoming, cp)
+{
+	cr_expect_eq(drop(7, "a", "x\n"), 0);
+	cr_expect_eq(world.commits, 1);
+	cr_expect_str_eq(world.committed, "x\n");
+	cr_expect_str_eq(world.source, "a");
+	cr_expect_eq(world.uid, 1000);
+	cr_expect_str_eq(listing(), "");
+}
+
+Test(incoming, a_shell_flushes_before_the_first_byte)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_str_eq(listing(), "a");
+	write_at(8, handle, "x\n", 0);
+	cr_expect_eq(flush(8, handle), 0);
+	cr_expect_eq(world.commits, 1);
+	cr_expect_eq(flush(7, handle), 0, "nothing new: the same answer");
+	release(handle);
+	cr_expect_eq(world.commits, 1);
+}
+
+Test(incoming, held_means_wait)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	world.held = true;
+	write_at(7, handle, "x\n", 0);
+	cr_expect_eq(flush(8, handle), 0);
+	write_at(7, handle, "y\n", 2);
+	cr_expect_eq(flush(9, handle), 0);
+	cr_expect_eq(world.commits, 0);
+	world.held = false;
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_str_eq(world.committed, "x\ny\n");
+	cr_expect_eq(world.commits, 1);
+	release(handle);
+}
+
+Test(incoming, release_publishes_what_is_left)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	world.in_time = false; /* past the limit the answer is "held" */
+	write_at(7, handle, "x\n", 0);
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_eq(world.commits, 0);
+	release(handle);
+	cr_expect_eq(world.commits, 1);
+}
+
+Test(incoming, release_tells_the_log)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	world.code = TDL_ERR_SCHEMA;
+	release(handle);
+	cr_expect_str_eq(world.said, "a: a:1: bad");
+	cr_expect_str_eq(listing(), "a a.error");
+}
+
+Test(incoming, a_descriptor_that_exec_closes_is_waited_for)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	world.held = world.till_exec = true;
+	world.waits = 5;
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_eq(world.commits, 1);
+	release(handle);
+}
+
+Test(incoming, but_not_for_ever)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	world.held = world.till_exec = true;
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_eq(world.commits, 0);
+	cr_expect_leq(world.now, 110);
+	world.held = false;
+	release(handle);
+	cr_expect_eq(world.commits, 1);
+}
+
+static struct tdfs_handle *other;
+
+static void write_meanwhile(void)
+{
+	world.during_look = NULL;
+	write_at(9, other, "y\n", 2);
+}
+
+Test(incoming, bytes_that_come_while_we_look_are_in)
+{
+	other = create(7, "a", O_WRONLY);
+	write_at(7, other, "x\n", 0);
+	world.during_look = write_meanwhile;
+	cr_expect_eq(flush(7, other), 0);
+	cr_expect_str_eq(world.committed, "x\ny\n");
+	release(other);
+	cr_expect_eq(world.commits, 1);
+}
+
+Test(incoming, readers_do_not_matter)
+{
+	struct tdfs_handle *writer = create(7, "a", O_WRONLY), *reader;
+
+	write_at(7, writer, "x\n", 0);
+	cr_assert_eq(open_it(8, "a", O_RDONLY, &reader), 0);
+	cr_expect_eq(flush(8, reader), 0);
+	cr_expect_eq(world.commits, 0);
+	cr_expect_eq(write_at(8, reader, "y", 0), EBADF);
+	cr_expect_eq(flush(7, writer), 0);
+	cr_expect_eq(world.commits, 1);
+	release(writer);
+	release(reader);
+}
+
+Test(incoming, two_handles_one_file)
+{
+	struct tdfs_handle *one = create(7, "a", O_WRONLY), *two;
+
+	write_at(7, one, "x\n", 0);
+	cr_assert_eq(open_it(8, "a", O_WRONLY | O_APPEND, &two), 0);
+	write_at(8, two, "y\n", 0);
+	world.held = true;
+	cr_expect_eq(flush(8, two), 0);
+	world.held = false;
+	cr_expect_eq(flush(7, one), 0);
+	cr_expect_str_eq(world.committed, "x\ny\n");
+	release(one);
+	release(two);
+	cr_expect_eq(world.commits, 1);
+}
+
+Test(incoming, appends_go_to_the_end_whatever_the_offset)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY | O_APPEND);
+
+	write_at(7, handle, "x\n", 0);
+	write_at(7, handle, "y\n", 0);
+	write_at(7, handle, "z\n", 99);
+	flush(7, handle);
+	cr_expect_str_eq(world.committed, "x\ny\nz\n");
+	release(handle);
+}
+
+/* ---- Refusals ----------------------------------------------------------------------------- */
+
+Test(incoming, refused_and_mended)
+{
+	world.code = TDL_ERR_SCHEMA;
+	cr_expect_eq(drop(7, "a", "x\n"), EINVAL);
+	cr_expect_str_eq(listing(), "a a.error");
+	cr_expect_str_eq(note("a.error"), "a:1: bad\n");
+	world.code = TDL_OK;
+	cr_expect_eq(drop(8, "a", "y\n"), 0);
+	cr_expect_str_eq(world.committed, "y\n");
+	cr_expect_str_eq(listing(), "");
+}
+
+Test(incoming, a_further_close_repeats_the_answer)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	world.code = TDL_ERR_SCHEMA;
+	cr_expect_eq(flush(7, handle), EINVAL);
+	world.code = TDL_OK;
+	cr_expect_eq(flush(7, handle), EINVAL);
+	cr_expect_eq(world.commits, 0);
+	write_at(7, handle, "y", 0);
+	cr_expect_eq(flush(7, handle), 0);
+	release(handle);
+}
+
+Test(incoming, rm_drops_both)
+{
+	world.code = TDL_ERR_SCHEMA;
+	drop(7, "a", "x\n");
+	cr_expect_eq(unlink_it(7, "a"), 0);
+	cr_expect_str_eq(listing(), "");
+	drop(7, "a", "x\n");
+	cr_expect_eq(unlink_it(7, "a.error"), 0);
+	cr_expect_str_eq(listing(), "a");
+	cr_expect_eq(rename_it(7, "a", "b"), EINVAL);
+	cr_expect_str_eq(listing(), "a a.error");
+}
+
+Test(incoming, notes_are_not_written)
+{
+	struct tdfs_handle *handle;
+	struct tdfs_caller caller = who(7);
+	struct stat st = { .st_mode = 0600 };
+
+	world.code = TDL_ERR_SCHEMA;
+	drop(7, "a", "x\n");
+	cr_expect_eq(open_it(7, "a.error", O_WRONLY, &handle), EPERM);
+	cr_expect_eq(open_it(7, "a.error", O_RDONLY | O_TRUNC, &handle), EPERM);
+	cr_expect_eq(tdfs_incoming_setattr(in, &caller, lookup(7, "a.error", NULL), &st,
+					   TDFS_SET_MODE, &st),
+		     EPERM);
+	cr_expect_eq(rename_it(7, "a.error", "b"), EPERM);
+	cr_expect_eq(rename_it(7, "a", "b.error"), EPERM);
+	cr_expect_eq(tdfs_incoming_create(in, &caller, "c.error", 0644, O_WRONLY, &st, &handle),
+		     EPERM);
+}
+
+Test(incoming, empty_is_no_error)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	cr_expect_eq(flush(7, handle), 0);
+	release(handle);
+	world.code = TDL_ERR_EMPTY;
+	cr_expect_eq(drop(7, "b", "\n\n"), 0);
+	cr_expect_str_eq(listing(), "a b");
+	cr_expect_eq(world.commits, 0);
+}
+
+Test(incoming, committed_but_perhaps_not_durable)
+{
+	world.code = TDL_ERR_PUBLISHED;
+	cr_expect_eq(drop(7, "a", "x\n"), EIO);
+	cr_expect_str_eq(listing(), "", "it is not to be dropped again");
+	cr_expect_eq(world.commits, 1);
+}
+
+Test(incoming, a_failed_write_is_never_committed)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+	struct tdfs_caller caller = who(7);
+	size_t done;
+
+	write_at(7, handle, "x\n", 0);
+	/* A buffer that is not there: the write fails as on a full disk. */
+	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, (void *)8, 4096, 2, &done), EFAULT);
+	write_at(7, handle, "y\n", 4098);
+	cr_expect_eq(flush(7, handle), EFAULT);
+	release(handle);
+	cr_expect_eq(world.commits, 0);
+	cr_expect_str_eq(listing(), "a a.error");
+	cr_expect_eq(rename_it(7, "a", "b"), 0, "empty now");
+	cr_expect_eq(world.commits, 0);
+}
+
+/* ---- Killed writers ----------------------------------------------------------------------- */
+
+Test(incoming, a_killed_writer_publishes_nothing)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	world.killed = 7;
+	flush(7, handle);
+	release(handle);
+	cr_expect_eq(world.commits, 0);
+	cr_expect_str_eq(listing(), "a a.error");
+	cr_expect_not_null(strstr(note("a.error"), "killed by signal 9"));
+}
+
+Test(incoming, also_not_by_a_child_that_ends_well)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	write_at(8, handle, "x\n", 0);
+	world.killed = 7;
+	world.held = true;
+	cr_expect_eq(flush(7, handle), 0);
+	world.killed = 0;
+	world.held = false;
+	cr_expect_eq(flush(8, handle), EIO);
+	release(handle);
+	cr_expect_eq(world.commits, 0);
+}
+
+Test(incoming, who_only_inherited_may_be_killed)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	world.killed = 9;
+	world.held = true;
+	cr_expect_eq(flush(9, handle), 0);
+	world.killed = 0;
+	world.held = false;
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_eq(world.commits, 1);
+	release(handle);
+}
+
+static void kill_one(const char *name)
+{
+	struct tdfs_handle *handle = create(7, name, O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	world.killed = 7;
+	flush(7, handle);
+	release(handle);
+	world.killed = 0;
+	cr_assert_eq(world.commits, 0);
+}
+
+Test(incoming, appending_does_not_make_it_good)
+{
+	struct tdfs_handle *handle;
+
+	kill_one("a");
+	handle = reopen(8, "a", O_WRONLY | O_APPEND);
+	write_at(8, handle, "y\n", 0);
+	cr_expect_eq(flush(8, handle), EIO);
+	release(handle);
+	cr_expect_eq(world.commits, 0);
+}
+
+Test(incoming, rewriting_does)
+{
+	struct tdfs_handle *handle;
+
+	kill_one("a");
+	handle = reopen(8, "a", O_WRONLY);
+	write_at(8, handle, "y\n", 0);
+	cr_expect_eq(flush(8, handle), 0);
+	release(handle);
+	cr_expect_str_eq(world.committed, "y\n");
+}
+
+Test(incoming, truncating_does)
+{
+	kill_one("a");
+	cr_expect_eq(drop(8, "a", "y\n"), 0);
+}
+
+Test(incoming, renaming_does)
+{
+	kill_one("a");
+	cr_expect_eq(rename_it(8, "a", "b"), 0);
+	cr_expect_str_eq(world.committed, "x\n");
+	cr_expect_str_eq(listing(), "");
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names in incoming/, ghosts, what comes after a publish, two at once, and the ends of a mount.
+ */
+#include "play.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(incoming_names, .init = play_setup, .fini = play_teardown, .timeout = 60);
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+Test(incoming_names, temporary_names_commit_on_rename)
+{
+	world.code = TDL_ERR_SCHEMA;
+	cr_expect_eq(drop(7, ".a", "x\n"), 0);
+	cr_expect_eq(rename_it(8, ".a", "a"), EINVAL);
+	cr_expect_str_eq(listing(), ".a .a.error");
+	world.code = TDL_OK;
+	cr_expect_eq(rename_it(8, ".a", "a"), 0);
+	cr_expect_str_eq(world.source, "a");
+	cr_expect_str_eq(listing(), "");
+	cr_expect_neq(lookup(8, "a", NULL), 0, "who renamed it finds it");
+	cr_expect_eq(lookup(9, "a", NULL), 0);
+}
+
+Test(incoming_names, the_rename_of_an_open_file_does_not_commit)
+{
+	struct tdfs_handle *handle = create(7, "a.tmp", O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	world.held = true;
+	cr_expect_eq(rename_it(7, "a.tmp", "a"), 0);
+	cr_expect_str_eq(listing(), "a");
+	cr_expect_eq(world.commits, 0);
+	world.held = false;
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_str_eq(world.source, "a");
+	release(handle);
+}
+
+Test(incoming_names, a_release_that_is_late_does_not_keep_a_rename_from_committing)
+{
+	struct tdfs_handle *handle = create(7, ".a", O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	flush(7, handle);
+	cr_expect_eq(rename_it(7, ".a", "a"), 0);
+	cr_expect_eq(world.commits, 1);
+	release(handle);
+}
+
+Test(incoming_names, rename_replaces)
+{
+	world.code = TDL_ERR_SCHEMA;
+	drop(7, "a", "x\n");
+	world.code = TDL_OK;
+	drop(7, ".n", "y\n");
+	cr_expect_eq(rename_it(7, ".n", "a"), 0);
+	cr_expect_str_eq(world.committed, "y\n");
+	cr_expect_str_eq(listing(), "");
+	drop(7, ".p", "p");
+	drop(7, ".q", "q");
+	cr_expect_eq(rename_it(7, ".p", ".q"), 0);
+	cr_expect_str_eq(listing(), ".q");
+}
+
+Test(incoming_names, flags_of_rename)
+{
+	struct tdfs_caller caller = who(7);
+
+	drop(7, ".a", "x");
+	drop(7, ".b", "y");
+	cr_expect_eq(tdfs_incoming_rename(in, &caller, ".a", ".b", RENAME_NOREPLACE), EEXIST);
+	cr_expect_eq(tdfs_incoming_rename(in, &caller, ".a", ".b", RENAME_EXCHANGE), EINVAL);
+	cr_expect_eq(tdfs_incoming_rename(in, &caller, ".a", ".c", RENAME_NOREPLACE), 0);
+	cr_expect_eq(tdfs_incoming_rename(in, &caller, ".x", ".c", 0), ENOENT);
+	cr_expect_eq(tdfs_incoming_rename(in, &caller, ".c", ".c", 0), 0);
+	cr_expect_str_eq(listing(), ".c .b");
+}
+
+Test(incoming_names, unlink_cancels)
+{
+	struct tdfs_handle *handle = create(7, "a", O_RDWR);
+	char byte;
+	size_t got;
+
+	write_at(7, handle, "x\n", 0);
+	cr_expect_eq(unlink_it(7, "a"), 0);
+	cr_expect_eq(write_at(7, handle, "y\n", 2), 0);
+	cr_expect_eq(tdfs_incoming_read(in, handle, &byte, 1, 2, &got), 0);
+	cr_expect_eq(byte, 'y');
+	cr_expect_eq(flush(7, handle), 0);
+	release(handle);
+	cr_expect_eq(world.commits, 0);
+}
+
+Test(incoming_names, names_too_long)
+{
+	struct tdfs_caller caller = who(7);
+	struct tdfs_handle *handle;
+	struct stat st;
+	char name[256];
+
+	memset(name, 'n', sizeof name);
+	name[223] = '\0';
+	cr_expect_eq(tdfs_incoming_create(in, &caller, name, 0644, O_WRONLY, &st, &handle),
+		     ENAMETOOLONG);
+	drop(7, ".a", "x");
+	cr_expect_eq(rename_it(7, ".a", name), ENAMETOOLONG);
+	name[222] = '\0';
+	cr_expect_eq(rename_it(7, ".a", name), 0);
+}
+
+/* ---- Ghosts ------------------------------------------------------------------------------- */
+
+Test(incoming_names, a_ghost_is_there_for_its_writer_only)
+{
+	struct stat st;
+
+	drop(7, "a", "x\n");
+	cr_expect_eq(lookup(8, "a", NULL), 0);
+	cr_expect_neq(lookup(7, "a", &st), 0);
+	cr_expect_eq(st.st_size, 2);
+	cr_expect_eq(unlink_it(8, "a"), ENOENT);
+	cr_expect_eq(rename_it(8, "a", "b"), ENOENT);
+	cr_expect_eq(rename_it(7, "a", "b"), 0);
+	cr_expect_neq(lookup(7, "b", NULL), 0);
+	cr_expect_eq(unlink_it(7, "b"), 0);
+	cr_expect_eq(lookup(7, "b", NULL), 0);
+	cr_expect_eq(world.commits, 1);
+}
+
+Test(incoming_names, a_ghost_ends)
+{
+	drop(7, "a", "x\n");
+	world.now += 4999;
+	cr_expect(tdfs_incoming_tidy(in));
+	cr_expect_neq(lookup(7, "a", NULL), 0);
+	world.now += 1;
+	cr_expect_not(tdfs_incoming_tidy(in));
+	cr_expect_eq(lookup(7, "a", NULL), 0);
+}
+
+Test(incoming_names, opened_for_writing_it_is_a_fresh_drop)
+{
+	struct tdfs_handle *handle;
+
+	drop(7, "a", "x\n");
+	handle = reopen(7, "a", O_WRONLY | O_APPEND);
+	cr_expect_str_eq(listing(), "a");
+	write_at(7, handle, "y\n", 2);
+	cr_expect_eq(flush(7, handle), 0);
+	release(handle);
+	cr_expect_eq(world.commits, 2);
+	cr_expect_str_eq(world.committed, "x\ny\n", "no row twice");
+}
+
+Test(incoming_names, ghosts_are_not_hoarded)
+{
+	char name[16];
+
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof name, "a%d", i);
+		drop(7, name, "x");
+		tdfs_incoming_forget(in, FIRST + (uint64_t)i, 9);
+	}
+	cr_expect_lt(world.live, 300);
+}
+
+/* ---- After a publish ---------------------------------------------------------------------- */
+
+Test(incoming_names, bytes_behind_a_publish_are_a_later_append)
+{
+	struct tdfs_handle *handle = create(7, "a", O_RDWR);
+	struct stat st;
+
+	write_at(7, handle, "x\n", 0);
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_eq(write_at(8, handle, "z\n", 0), EPERM);
+	cr_expect_eq(write_at(8, handle, "y\n", 2), 0);
+	cr_expect_str_eq(listing(), "a");
+	cr_expect_eq(lookup(9, "a", &st) != 0 && st.st_size == 4, 1);
+	cr_expect_eq(flush(8, handle), 0);
+	cr_expect_eq(world.commits, 2);
+	cr_expect_str_eq(world.committed, "x\ny\n");
+	release(handle);
+	cr_expect_eq(world.commits, 2);
+}
+
+Test(incoming_names, they_are_listed_under_another_name_where_the_old_one_is_taken)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY), *fresh;
+
+	write_at(7, handle, "x\n", 0);
+	flush(7, handle);
+	fresh = create(8, "a", O_WRONLY);
+	write_at(7, handle, "y\n", 2);
+	cr_expect_str_eq(listing(), "a.2 a");
+	release(handle);
+	cr_expect_str_eq(world.committed, "x\ny\n");
+	release(fresh);
+}
+
+/* ---- Two at once -------------------------------------------------------------------------- */
+
+Test(incoming_names, truncating_what_another_has_open)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY), *second;
+
+	write_at(7, handle, "x\n", 0);
+	world.held = true;
+	cr_expect_eq(open_it(8, "a", O_WRONLY | O_TRUNC, &second), EBUSY);
+	world.held = false;
+	cr_expect_eq(open_it(8, "a", O_WRONLY | O_TRUNC, &second), 0);
+	write_at(8, second, "y\n", 0);
+	cr_expect_eq(flush(8, second), 0);
+	cr_expect_str_eq(world.committed, "y\n");
+	release(handle);
+	release(second);
+	cr_expect_eq(world.commits, 1);
+}
+
+static struct tdfs_handle *other;
+static pthread_t thread;
+static int second_answer;
+
+static void *close_too(void *argument)
+{
+	second_answer = flush(8, other);
+	return NULL;
+}
+
+static void close_meanwhile(void)
+{
+	struct tdfs_caller caller = who(9);
+	struct tdfs_handle *handle;
+	uint64_t ino = lookup(9, "a", NULL);
+	size_t done;
+
+	world.during_commit = NULL;
+	caller.may_wait = false;
+	cr_expect_eq(tdfs_incoming_open(in, &caller, ino, O_WRONLY, &handle), TDFS_LATER);
+	cr_expect_eq(tdfs_incoming_write(in, &caller, other, "z", 1, 5, &done), TDFS_LATER);
+	cr_expect_eq(tdfs_incoming_unlink(in, &caller, "a"), TDFS_LATER);
+	cr_expect_eq(tdfs_incoming_rename(in, &caller, "a", "b", 0), TDFS_LATER);
+	pthread_create(&thread, NULL, close_too, NULL);
+}
+
+Test(incoming_names, a_second_close_waits_for_the_first)
+{
+	other = create(7, "a", O_WRONLY);
+	write_at(7, other, "x\n", 0);
+	world.during_commit = close_meanwhile;
+	second_answer = -99;
+	cr_expect_eq(flush(7, other), 0);
+	pthread_join(thread, NULL);
+	cr_expect_eq(second_answer, 0);
+	cr_expect_eq(world.commits, 1);
+	release(other);
+}
+
+/* ---- The ends of a mount ------------------------------------------------------------------ */
+
+Test(incoming_names, leftovers)
+{
+	void *file;
+	int fd;
+
+	for (int i = 0; i < 2; i++) {
+		play_create(NULL, "a", &file, &fd);
+		cr_assert(write(fd, "x\n", 2) == 2);
+		tdfs_incoming_adopt(in, file, fd, "a", 1234);
+	}
+	cr_expect_str_eq(listing(), "a a.error a.2 a.2.error");
+	cr_expect_not_null(strstr(note("a.error"), "incomplete"));
+	tdfs_incoming_settle(in);
+	cr_expect_eq(world.commits, 0, "never published by itself");
+	cr_expect_eq(rename_it(7, "a", "b"), 0);
+	cr_expect_eq(world.commits, 1);
+}
+
+Test(incoming_names, at_the_end)
+{
+	struct tdfs_handle *closed = create(7, "a", O_WRONLY), *open = create(7, "b", O_WRONLY);
+	struct tdfs_handle *temporary = create(7, ".c", O_WRONLY);
+
+	write_at(7, closed, "x\n", 0);
+	write_at(7, open, "y\n", 0);
+	write_at(7, temporary, "z\n", 0);
+	tdfs_incoming_close(in);
+	release(closed);
+	cr_expect_eq(flush(7, open), EIO, "nobody may hear the answer");
+	tdfs_incoming_settle(in);
+	cr_expect_str_eq(world.committed, "x\n");
+	cr_expect_not_null(strstr(world.said, "b: not committed"));
+	release(open);
+	release(temporary);
+}
+
+Test(incoming_names, stable_offsets)
+{
+	uint64_t offset = 0, ino;
+	char name[256];
+
+	for (int i = 0; i < 5; i++) {
+		snprintf(name, sizeof name, ".f%d", i);
+		release(create(7, name, O_WRONLY));
+	}
+	cr_assert(tdfs_incoming_list(in, &offset, name, &ino));
+	cr_assert(tdfs_incoming_list(in, &offset, name, &ino));
+	cr_expect_str_eq(name, ".f1");
+	unlink_it(7, ".f0");
+	unlink_it(7, ".f2");
+	rename_it(7, ".f3", ".g");
+	cr_assert(tdfs_incoming_list(in, &offset, name, &ino));
+	cr_expect_str_eq(name, ".g");
+	cr_assert(tdfs_incoming_list(in, &offset, name, &ino));
+	cr_expect_str_eq(name, ".f4");
+	cr_expect_not(tdfs_incoming_list(in, &offset, name, &ino));
+}
+
+Test(incoming_names, attributes)
+{
+	struct tdfs_caller caller = who(7);
+	struct stat st = { .st_mode = 04755, .st_uid = 5, .st_gid = 6, .st_size = 3 };
+	struct tdfs_handle *handle = create(7, "a", O_RDWR);
+	uint64_t ino = lookup(7, "a", NULL);
+
+	st.st_mtim.tv_sec = 77;
+	cr_expect_eq(tdfs_incoming_setattr(in, &caller, ino, &st,
+					   TDFS_SET_MODE | TDFS_SET_UID | TDFS_SET_GID |
+						   TDFS_SET_SIZE | TDFS_SET_MTIME,
+					   &st),
+		     0);
+	cr_expect_eq(tdfs_incoming_getattr(in, ino, &st), 0);
+	cr_expect_eq(st.st_mode, (mode_t)(S_IFREG | 0755));
+	cr_expect(st.st_uid == 5 && st.st_gid == 6 && st.st_size == 3 && st.st_mtim.tv_sec == 77);
+	cr_expect_eq(st.st_nlink, 1);
+	st.st_size = 0;
+	cr_expect_eq(tdfs_incoming_setattr(in, &caller, ino, &st, TDFS_SET_SIZE, &st), 0);
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_eq(world.commits, 0);
+	release(handle);
+	cr_expect_eq(tdfs_incoming_getattr(in, 1, &st), ESTALE);
+}

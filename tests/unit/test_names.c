@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Which names in incoming/ mean something. */
+#include <criterion/criterion.h>
+
+#include "names.h"
+
+Test(names, temporary)
+{
+	static const char *const yes[] = { ".x",    ".",       "x~",	 "~",
+					   "x.tmp", ".tmp",    "x.part", "x.partial",
+					   "x.swp", ".x.swpx", "a.b.tmp" };
+	static const char *const no[] = { "x",	  "x.jsonl", "tmp",	"x.TMP", "x.tmp.jsonl",
+					  "part", "x.parts", "x.error", "v3",	 "~x" };
+
+	for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+		cr_expect(tdfs_name_is_temporary(yes[i]), "%s", yes[i]);
+	for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+		cr_expect(!tdfs_name_is_temporary(no[i]), "%s", no[i]);
+}
+
+Test(names, notes)
+{
+	cr_expect(tdfs_name_is_note("x.error"));
+	cr_expect(tdfs_name_is_note(".error"));
+	cr_expect(!tdfs_name_is_note("error"));
+	cr_expect(!tdfs_name_is_note("x.error.jsonl"));
+}

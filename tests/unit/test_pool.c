@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads that work off a queue, and calls that are given up. */
+#include <criterion/criterion.h>
+
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "pool.h"
+
+static atomic_int runs, drops;
+static sem_t gate, passed;
+
+static void count(void *argument)
+{
+	atomic_fetch_add(&runs, 1);
+}
+
+static void wait_at_the_gate(void *argument)
+{
+	sem_wait(&gate);
+	atomic_fetch_add(&runs, 1);
+}
+
+static void drop(void *argument)
+{
+	atomic_fetch_add(&drops, 1);
+	sem_post(&passed);
+}
+
+static void setup(void)
+{
+	atomic_store(&runs, 0);
+	atomic_store(&drops, 0);
+	sem_init(&gate, 0, 0);
+	sem_init(&passed, 0, 0);
+}
+
+TestSuite(pool, .init = setup);
+
+Test(pool, runs_everything_before_it_ends)
+{
+	struct tdfs_pool *pool = tdfs_pool_new(3);
+
+	for (int i = 0; i < 1000; i++)
+		cr_assert(tdfs_pool_submit(pool, count, NULL));
+	cr_assert(tdfs_pool_free(pool, 10000));
+	cr_expect_eq(atomic_load(&runs), 1000);
+}
+
+Test(pool, takes_more_than_it_has_threads_for)
+{
+	struct tdfs_pool *pool = tdfs_pool_new(2);
+
+	for (int i = 0; i < 5; i++)
+		cr_assert(tdfs_pool_submit(pool, wait_at_the_gate, NULL));
+	for (int i = 0; i < 5; i++)
+		sem_post(&gate);
+	cr_assert(tdfs_pool_free(pool, 10000));
+	cr_expect_eq(atomic_load(&runs), 5);
+}
+
+Test(pool, a_thread_that_is_stuck_does_not_hold_up_the_next)
+{
+	struct tdfs_pool *pool = tdfs_pool_new(2);
+
+	cr_assert(tdfs_pool_submit(pool, wait_at_the_gate, NULL));
+	cr_expect(tdfs_pool_call(pool, count, drop, NULL, 10000));
+	cr_expect_eq(atomic_load(&runs), 1);
+	sem_post(&gate);
+	cr_assert(tdfs_pool_free(pool, 10000));
+	cr_expect_eq(atomic_load(&drops), 0);
+}
+
+Test(pool, a_call_is_given_up_in_time)
+{
+	struct tdfs_pool *pool = tdfs_pool_new(1);
+
+	cr_expect_not(tdfs_pool_call(pool, wait_at_the_gate, drop, NULL, 20));
+	cr_expect_eq(atomic_load(&drops), 0, "it still runs");
+	/* One that does not even begin. */
+	cr_expect_not(tdfs_pool_call(pool, count, drop, NULL, 20));
+	sem_post(&gate);
+	sem_wait(&passed);
+	sem_wait(&passed);
+	cr_expect_eq(atomic_load(&drops), 2);
+	cr_assert(tdfs_pool_free(pool, 10000));
+}
+
+Test(pool, stuck_threads_are_left_behind)
+{
+	struct tdfs_pool *pool = tdfs_pool_new(1);
+
+	cr_assert(tdfs_pool_submit(pool, wait_at_the_gate, NULL));
+	cr_expect_not(tdfs_pool_free(pool, 20));
+	sem_post(&gate);
+}
+
+Test(pool, none)
+{
+	cr_expect(tdfs_pool_free(NULL, 0));
+	cr_expect(tdfs_pool_free(tdfs_pool_new(1), 0));
+}
