@@ -164,7 +164,53 @@ int tdfs_place_find(const char *table, const char *mountpoint, char **table_path
 	return 0;
 }
 
-int tdfs_place_read_ahead(uint64_t device, unsigned kib)
+/* Undoes the octal escapes of the list of mounts, in place. */
+static void unescape(char *text)
+{
+	char *out = text;
+
+	for (const char *in = text; *in != '\0'; out++) {
+		if (in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] >= '0' && in[2] <= '7' &&
+		    in[3] >= '0' && in[3] <= '7') {
+			*out = (char)((in[1] - '0') << 6 | (in[2] - '0') << 3 | (in[3] - '0'));
+			in += 4;
+		} else {
+			*out = *in++;
+		}
+	}
+	*out = '\0';
+}
+
+bool tdfs_place_shows(const char *path, dev_t device)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	unsigned above = 0, below = 0;
+	char *line = NULL, *at = NULL;
+	size_t size = 0;
+
+	if (mounts == NULL)
+		return false;
+	/* "ID PARENT MAJOR:MINOR ROOT MOUNTPOINT ..."; later lines lie over earlier ones. */
+	while (getline(&line, &size, mounts) > 0) {
+		unsigned major_number, minor_number;
+
+		free(at);
+		at = NULL;
+		if (sscanf(line, "%*s %*s %u:%u %*s %ms", &major_number, &minor_number, &at) != 3)
+			continue;
+		unescape(at);
+		if (strcmp(at, path) == 0) {
+			above = major_number;
+			below = minor_number;
+		}
+	}
+	free(at);
+	free(line);
+	fclose(mounts);
+	return makedev(above, below) == device;
+}
+
+int tdfs_place_read_ahead(dev_t device, unsigned kib)
 {
 	char path[128];
 	int fd, result;

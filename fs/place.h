@@ -2,8 +2,9 @@
 #ifndef TDFS_PLACE_H
 #define TDFS_PLACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <sys/types.h>
 
 /*
  * Finds the absolute paths of a table and a mount point, and refuses what could not work: a mount
@@ -14,8 +15,12 @@
 int tdfs_place_find(const char *table, const char *mountpoint, char **table_path,
 		    char **mountpoint_path, char *why, size_t size);
 
-/* Sets how far the kernel reads ahead in the file system with device number `device`. Returns 0
- * or an errno: only root may. */
-int tdfs_place_read_ahead(uint64_t device, unsigned kib);
+/* Whether the file system with this device number is what one gets at the absolute path `path`, as
+ * the list of mounts has it: the file system itself is not asked. */
+bool tdfs_place_shows(const char *path, dev_t device);
+
+/* Sets how far the kernel reads ahead in the file system with this device number. Returns 0 or an
+ * errno: only root may. */
+int tdfs_place_read_ahead(dev_t device, unsigned kib);
 
 #endif

@@ -12,12 +12,14 @@
 #include "serve.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "background.h"
 #include "incoming.h"
@@ -32,8 +34,9 @@ struct keeper {
 	const char *mountpoint;
 	int ready;
 	pthread_t loop;
-	atomic_bool over; /* the loop has ended */
-	bool served;	  /* read after the keeper has been joined */
+	dev_t below;	     /* the file system that the mount point is in */
+	atomic_bool over;    /* the loop has ended */
+	atomic_ulong device; /* of the mount, once it has served; 0 before */
 };
 
 static void poked(int signal_number)
@@ -77,9 +80,10 @@ static void *keep(void *argument)
 	struct stat st;
 	int caught;
 
-	/* The first request after the kernel's greeting. It fails where the mount is gone again. */
-	if (stat(keeper->mountpoint, &st) == 0) {
-		keeper->served = true;
+	/* The first request after the kernel's greeting. Where the mount is gone again, it fails or
+	 * finds what was there before. */
+	if (stat(keeper->mountpoint, &st) == 0 && st.st_dev != keeper->below) {
+		atomic_store(&keeper->device, st.st_dev);
 		tune(keeper, st.st_dev);
 		if (keeper->ready >= 0 && !tdfs_background_detach(keeper->ready))
 			stop_loop(keeper);
@@ -113,6 +117,26 @@ static int loop(struct tdfs *tdfs)
 	return result;
 }
 
+/*
+ * libfuse unmounts by path, whatever is there now. Where it is no more us (a lazy umount, and then
+ * another mount), it must not: an end of a pipe that nobody reads, put in the place of our device,
+ * makes it believe that the connection is cut already. And so it is, since that closed the device.
+ */
+static void unmount(struct keeper *keeper)
+{
+	struct fuse_session *session = keeper->tdfs->session;
+	dev_t device = atomic_load(&keeper->device);
+	int ends[2];
+
+	if (device != 0 && !tdfs_place_shows(keeper->mountpoint, device) &&
+	    pipe2(ends, O_CLOEXEC) == 0) {
+		close(ends[0]);
+		dup3(ends[1], fuse_session_fd(session), O_CLOEXEC);
+		close(ends[1]);
+	}
+	fuse_session_unmount(session);
+}
+
 static void set_signal(int number, void (*handler)(int))
 {
 	struct sigaction action = { .sa_handler = handler };
@@ -124,9 +148,15 @@ int tdfs_serve(struct tdfs *tdfs, const char *mountpoint, int ready)
 {
 	struct keeper keeper = { .tdfs = tdfs, .mountpoint = mountpoint, .ready = ready };
 	sigset_t blocked, poke;
+	struct stat below;
 	pthread_t thread;
 	int result;
 
+	if (stat(mountpoint, &below) < 0) {
+		tdfs_msg(LOG_ERR, "%s: %s", mountpoint, strerror(errno));
+		return -1;
+	}
+	keeper.below = below.st_dev;
 	/* From here on a signal waits for the keeper; it can leave no dead mount behind. */
 	ending_signals(&blocked);
 	sigaddset(&blocked, POKE);
@@ -156,14 +186,14 @@ int tdfs_serve(struct tdfs *tdfs, const char *mountpoint, int ready)
 	if (tdfs->incoming != NULL)
 		tdfs_incoming_stop(tdfs->incoming);
 	/* Before the keeper is waited for: it may be asking a mount that nobody serves any more. */
-	fuse_session_unmount(tdfs->session);
+	unmount(&keeper);
 	pthread_kill(thread, POKE);
 	pthread_join(thread, NULL);
 	if (result < 0) {
 		tdfs_msg(LOG_ERR, "%s: %s", mountpoint, strerror(-result));
 		return -1;
 	}
-	if (!keeper.served) {
+	if (atomic_load(&keeper.device) == 0) {
 		tdfs_msg(LOG_ERR, "%s: ended before it served", mountpoint);
 		return -1;
 	}

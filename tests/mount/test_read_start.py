@@ -325,3 +325,16 @@ class Starting(TestCase):
                 self.assertEqual(file.read(), b'{"id":1}\n')
             mnt.daemon.wait(2)
             mnt.finish()
+
+    def test_the_end_of_an_old_daemon_leaves_a_new_mount_alone(self):
+        other = self.table(rows=[{"id": 7}])
+        with self.mount(self.table_path, self.point) as old:
+            with open(old / "v1/data.jsonl", "rb"):
+                self.ok(["umount", "-l", self.point])
+                self.start(other, self.point)
+                os.kill(old.pid, signal.SIGTERM)
+                old.daemon.wait(2)
+            self.assertEqual((self.point / "v1/data.jsonl").read_bytes(), b'{"id":7}\n')
+            self.assertEqual(len(mounts_at(self.point)), 1)
+            self.ok(["umount", self.point])
+            old.finish()
