@@ -39,6 +39,11 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 	handle->reads = access != O_WRONLY;
 	handle->writes = access != O_RDONLY;
 	handle->appends = flags & O_APPEND;
+	handle->next = in->handles;
+	handle->link = &in->handles;
+	if (in->handles)
+		in->handles->link = &handle->next;
+	in->handles = handle;
 	node->users++;
 	if (!drop || !handle->writes)
 		return handle;
@@ -401,6 +406,9 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	if (drop)
 		drop->writers--;
 	node->users--;
+	*handle->link = handle->next;
+	if (handle->next)
+		handle->next->link = handle->link;
 	tdfs_inode_settle(in, node);
 	tdfs_unlock(in);
 	free(handle);

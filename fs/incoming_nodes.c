@@ -344,6 +344,12 @@ void tdfs_incoming_unmake(struct tdfs_incoming *in)
 	if (!in)
 		return;
 	tdfs_lock(in);
+	while (in->handles) {
+		struct tdfs_handle *handle = in->handles;
+
+		in->handles = handle->next;
+		free(handle);
+	}
 	while (in->oldest)
 		node_free(in, in->oldest);
 	tdfs_unlock(in);

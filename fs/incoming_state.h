@@ -100,6 +100,7 @@ struct tdfs_drop {
 };
 
 struct tdfs_handle {
+	struct tdfs_handle *next, **link; /* of all, for those whose release never comes */
 	struct tdfs_inode *node;
 	bool reads, writes, appends;
 	uint64_t serial; /* the drop's `opens` when it was made */
@@ -122,6 +123,7 @@ struct tdfs_incoming {
 	uint64_t first, next;  /* inode numbers */
 	struct tdfs_inode *by_ino[TDFS_BUCKETS], *by_name[TDFS_BUCKETS];
 	struct tdfs_inode *oldest, *newest;
+	struct tdfs_handle *handles;
 	struct tdfs_drop *ghosts, **last_ghost;
 	unsigned n_ghosts;
 	struct tdfs_trash *trash;
