@@ -18,12 +18,21 @@
 #include "util.h"
 
 int (*tdl__sys_hook)(enum tdl__op op, const char *name);
+void (*tdl__sys_done)(enum tdl__op op, int fd, const char *name, int to_dir, const char *to);
 
 static int before(enum tdl__op op, const char *name)
 {
 	int answer = tdl__sys_hook != NULL ? tdl__sys_hook(op, name) : 0;
 
 	return answer > 0 ? answer : 0;
+}
+
+/* Tells of a call that worked, and says so. */
+static int tell(enum tdl__op op, int fd, const char *name, int to_dir, const char *to)
+{
+	if (tdl__sys_done != NULL)
+		tdl__sys_done(op, fd, name, to_dir, to);
+	return 0;
 }
 
 /* The count that a read or write may move, 0 with *why where it must fail. */
@@ -55,7 +64,7 @@ int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd)
 	if (got < 0)
 		return errno;
 	*fd = got;
-	return 0;
+	return (flags & O_CREAT) != 0 ? tell(TDL__OP_OPEN, got, name, dir, NULL) : 0;
 }
 
 /* openat2() is of Linux 5.6, and some sandboxes refuse it: one component after the other does the
@@ -188,7 +197,7 @@ int tdl__sys_write(int fd, const void *bytes, size_t n)
 			return errno;
 		done += (size_t)moved;
 	}
-	return 0;
+	return tell(TDL__OP_WRITE, fd, "", -1, NULL);
 }
 
 int tdl__sys_copy(int from, int to, uint64_t n)
@@ -207,8 +216,10 @@ int tdl__sys_copy(int from, int to, uint64_t n)
 			return why;
 		if (buffer == NULL)
 			moved = copy_file_range(from, &at, to, NULL, most, 0);
-		if (moved > 0)
+		if (moved > 0) {
+			tell(TDL__OP_WRITE, to, "", -1, NULL);
 			continue;
+		}
 		/* Whatever it disliked, plain reads and writes tell what is really wrong. */
 		if (buffer == NULL && (buffer = malloc(piece)) == NULL)
 			return ENOMEM;
@@ -237,7 +248,7 @@ int tdl__sys_fsync(int fd)
 		if (errno != EINTR)
 			return errno;
 	}
-	return 0;
+	return tell(TDL__OP_FSYNC, fd, "", -1, NULL);
 }
 
 int tdl__sys_fsync_dir(int fd)
@@ -253,7 +264,9 @@ int tdl__sys_link(int from_dir, const char *from, int to_dir, const char *to)
 
 	if (why != 0)
 		return why;
-	return linkat(from_dir, from, to_dir, to, 0) < 0 ? errno : 0;
+	return linkat(from_dir, from, to_dir, to, 0) < 0
+		       ? errno
+		       : tell(TDL__OP_LINK, from_dir, from, to_dir, to);
 }
 
 int tdl__sys_rename(int from_dir, const char *from, int to_dir, const char *to, bool replace)
@@ -262,8 +275,9 @@ int tdl__sys_rename(int from_dir, const char *from, int to_dir, const char *to, 
 
 	if (why != 0)
 		return why;
-	return renameat2(from_dir, from, to_dir, to, replace ? 0 : RENAME_NOREPLACE) < 0 ? errno
-											 : 0;
+	return renameat2(from_dir, from, to_dir, to, replace ? 0 : RENAME_NOREPLACE) < 0
+		       ? errno
+		       : tell(TDL__OP_RENAME, from_dir, from, to_dir, to);
 }
 
 int tdl__sys_unlink(int dir, const char *name)
@@ -272,7 +286,7 @@ int tdl__sys_unlink(int dir, const char *name)
 
 	if (why != 0)
 		return why;
-	return unlinkat(dir, name, 0) < 0 ? errno : 0;
+	return unlinkat(dir, name, 0) < 0 ? errno : tell(TDL__OP_UNLINK, dir, name, -1, NULL);
 }
 
 int tdl__sys_rmdir(int dir, const char *name)
@@ -281,7 +295,8 @@ int tdl__sys_rmdir(int dir, const char *name)
 
 	if (why != 0)
 		return why;
-	return unlinkat(dir, name, AT_REMOVEDIR) < 0 ? errno : 0;
+	return unlinkat(dir, name, AT_REMOVEDIR) < 0 ? errno
+						     : tell(TDL__OP_UNLINK, dir, name, -1, NULL);
 }
 
 int tdl__sys_mkdir(int dir, const char *name, mode_t mode)
@@ -290,7 +305,7 @@ int tdl__sys_mkdir(int dir, const char *name, mode_t mode)
 
 	if (why != 0)
 		return why;
-	return mkdirat(dir, name, mode) < 0 ? errno : 0;
+	return mkdirat(dir, name, mode) < 0 ? errno : tell(TDL__OP_MKDIR, dir, name, -1, NULL);
 }
 
 int tdl__sys_stat(int dir, const char *name, struct stat *st)

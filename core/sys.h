@@ -38,6 +38,14 @@ enum tdl__op {
 #define TDL__SYS_SHORT (-1)
 extern int (*tdl__sys_hook)(enum tdl__op op, const char *name);
 
+/*
+ * For tests too: told of each call that changed something, after it did. TDL__OP_OPEN, of a file
+ * that may be new, WRITE and FSYNC give the descriptor as `fd`; MKDIR, UNLINK, LINK and RENAME that
+ * of the directory that `name` is in, and OPEN as `to_dir`; LINK and RENAME give the new name as
+ * `to` in `to_dir`. NULL in production.
+ */
+extern void (*tdl__sys_done)(enum tdl__op op, int fd, const char *name, int to_dir, const char *to);
+
 int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd);
 /* Opens a regular file for reading beneath dir, no symbolic link followed, never waiting for a
  * FIFO. ELOOP or EXDEV: unsafe; EISDIR, ENXIO and the like come as they are; *st is its fstat. */
