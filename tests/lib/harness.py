@@ -149,6 +149,12 @@ def abort_mounts():
         mount.abort()
 
 
+def drop_caches():
+    """Makes the kernel forget names and attributes that are not in use, where it lets us."""
+    with contextlib.suppress(OSError):
+        pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
+
+
 def _mountinfo(path):
     """The device "0:57" and the type of the file system mounted at `path`, or None."""
     wanted = os.fspath(path)
