@@ -163,7 +163,8 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 /*
  * A published file is opened for writing. Its inode cannot become another file; so the name gets
  * a fresh drop, where it is the writer's own ghost, and ESTALE makes the kernel look the name up
- * again.
+ * again. Where nothing is done with it then (Emacs looks at a file it has saved through a
+ * descriptor that could write), it goes with the last handle.
  */
 static int open_published(struct tdfs_incoming *in, struct tdfs_drop *drop,
 			  const struct tdfs_caller *caller)
@@ -180,7 +181,8 @@ static int open_published(struct tdfs_incoming *in, struct tdfs_drop *drop,
 	name = strdup(node->name);
 	if (!name)
 		return ENOMEM;
-	(void)make_drop(in, name, node->mode, node->uid, node->gid, &fresh);
+	if (make_drop(in, name, node->mode, node->uid, node->gid, &fresh) == 0)
+		fresh->unasked = true;
 	free(name);
 	return ESTALE;
 }
@@ -403,8 +405,9 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 		if (is_left_over(in, drop))
 			(void)tdfs_drop_publish(in, drop, drop->node.name);
 	}
-	if (drop)
-		drop->writers--;
+	if (drop && --drop->writers == 0 && drop->unasked && drop->node.name &&
+	    drop->state == TDFS_OPEN && drop->changes == 0)
+		tdfs_drop_cancel(in, drop);
 	node->users--;
 	*handle->link = handle->next;
 	if (handle->next)

@@ -34,9 +34,10 @@
  * Published. A name is unlisted at once. For five seconds the processes that wrote it still find
  * it, with its true size, and may stat, chmod, touch, read, rename or remove it (install, rsync
  * and copy2 do); none of that changes the version. Anybody who creates the name, or opens it for
- * writing, starts a fresh drop. A published file is never written again: bytes that come through
- * a descriptor that was not seen to be open (it was passed over a socket) go to a fresh file
- * behind those published, and form a later commit; below them EPERM.
+ * writing, starts a fresh drop; opened by its writer and closed with nothing done, it leaves none.
+ * A published file is never written again: bytes that come through a descriptor that was not seen
+ * to be open (it was passed over a socket) go to a fresh file behind those published, and form a
+ * later commit; below them EPERM.
  *
  * Two writers. O_TRUNC on a file that another process has open for writing is EBUSY. Without
  * O_TRUNC they share the file, which is committed at the last close. Unlink while open: cancelled.

@@ -59,9 +59,7 @@ int tdfs_incoming_again(struct tdfs_incoming *in, uint64_t ino, struct stat *st)
 
 /* ---- Unlink ------------------------------------------------------------------------------- */
 
-/* A listed drop loses its name and what it has on disk; who has it open may go on. Gives the lock
- * up. */
-static void cancel(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_drop_cancel(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	void *file = drop->file;
 
@@ -101,7 +99,7 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			return 0;
 		}
 		if (drop->state == TDFS_OPEN) {
-			cancel(in, drop);
+			tdfs_drop_cancel(in, drop);
 			return 0;
 		}
 		if (drop->state == TDFS_PUBLISHING) {
@@ -194,7 +192,7 @@ static int take_name(struct rename *r)
 	}
 	why = tdfs_inode_set_name(in, &r->drop->node, r->to);
 	if (target)
-		cancel(in, target);
+		tdfs_drop_cancel(in, target);
 	return why;
 }
 
@@ -228,6 +226,7 @@ static int rename_open(struct rename *r)
 		    tdfs_inode_by_name(in, r->from) != &drop->node)
 			return AGAIN;
 	}
+	drop->unasked = false;
 	if (!drop->failed) {
 		free(drop->taint);
 		drop->taint = NULL;

@@ -90,6 +90,7 @@ struct tdfs_drop {
 	uint64_t tainted; /* `opens` then: later handles may rewrite it */
 	bool unanswered;  /* the mount ended before a close had its answer */
 	bool orphans;	  /* somebody who held it has ended */
+	bool unasked;	  /* made for an open of a ghost: goes if nothing is done with it */
 	uid_t writer;	  /* who opened it last for writing */
 	struct tdfs_note *note;
 	struct tdfs_person *people;
@@ -169,6 +170,11 @@ void tdfs_ghosts_expire(struct tdfs_incoming *in);
 void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_drop *drop);
 /* The name goes; a staged file that nobody reads goes too. */
 void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_drop *drop);
+
+/* incoming_names.c */
+/* A listed drop loses its name and what it has on disk; who has it open may go on. Gives the lock
+ * up. */
+void tdfs_drop_cancel(struct tdfs_incoming *in, struct tdfs_drop *drop);
 
 /* incoming_people.c */
 void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t tid, bool wrote);

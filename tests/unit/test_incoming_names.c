@@ -136,6 +136,29 @@ Test(incoming_names, a_ghost_is_there_for_its_writer_only)
 	cr_expect_eq(world.commits, 1);
 }
 
+Test(incoming_names, a_ghost_opened_for_nothing_leaves_nothing)
+{
+	struct tdfs_handle *handle, *other;
+
+	drop(7, "a", "x\n");
+	handle = reopen(7, "a", O_WRONLY);
+	other = reopen(7, "a", O_WRONLY);
+	cr_expect_eq(flush(7, handle), 0);
+	release(handle);
+	cr_expect_str_eq(listing(), "a");
+	release(other);
+	cr_expect_str_eq(listing(), "");
+	cr_expect_eq(world.live, 0, "%u staged files", world.live);
+	/* Emptied, it is what was asked for. */
+	drop(7, "b", "x\n");
+	handle = reopen(7, "b", O_WRONLY | O_TRUNC);
+	release(handle);
+	cr_expect_str_eq(listing(), "b");
+	cr_expect_eq(drop(7, "b", "y\n"), 0);
+	cr_expect_str_eq(listing(), "");
+	cr_expect_eq(world.commits, 3);
+}
+
 Test(incoming_names, a_ghost_ends)
 {
 	drop(7, "a", "x\n");
