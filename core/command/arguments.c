@@ -9,15 +9,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "nearest.h"
 #include "output.h"
 
 static const char help_text[] = "show this help and exit";
 
-static void text_add(char *line, size_t size, const char *a, const char *b, const char *c)
+static void text_add(char *line, size_t size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void text_add(char *line, size_t size, const char *format, ...)
 {
 	size_t used = strlen(line);
+	va_list args;
 
-	snprintf(line + used, size - used, "%s%s%s", a, b, c);
+	va_start(args, format);
+	vsnprintf(line + used, size - used, format, args);
+	va_end(args);
 }
 
 /* "usage: tinydelta append TABLE --file FILE [--read-version N]" */
@@ -26,21 +33,23 @@ static const char *usage(const struct command *command, const struct option *opt
 {
 	snprintf(line, size, "usage: tinydelta %s %s", command->name, command->operands);
 	for (const struct option *o = options; o->name != NULL; o++) {
-		text_add(line, size, o->required ? " --" : " [--", o->name, "");
-		if (o->value != NULL)
-			text_add(line, size, " ", o->value, "");
+		text_add(line, size, o->required ? " " : " [");
+		if (o->letter != '\0')
+			text_add(line, size, "-%c", o->letter);
+		else
+			text_add(line, size, "--%s", o->name);
+		if (o->optional)
+			text_add(line, size, "[=%s]", o->value);
+		else if (o->value != NULL)
+			text_add(line, size, " %s", o->value);
 		if (!o->required)
-			text_add(line, size, "]", "", "");
+			text_add(line, size, "]");
 	}
 	return line;
 }
 
-/* Reports wrong use, under the usage line. */
-static int misuse(const struct command *command, const struct option *options, const char *format,
-		  ...) __attribute__((format(printf, 3, 4)));
-
-static int misuse(const struct command *command, const struct option *options, const char *format,
-		  ...)
+int arguments_misuse(const struct command *command, const struct option *options,
+		     const char *format, ...)
 {
 	char text[4096];
 	va_list args;
@@ -59,10 +68,15 @@ static int help(const struct command *command, const struct option *options)
 
 	output_text("%s\n\n%s\n\n", usage(command, options, line, sizeof line), command->summary);
 	for (const struct option *o = options; o->name != NULL; o++) {
-		snprintf(line, sizeof line, "--%s %s", o->name, o->value != NULL ? o->value : "");
-		output_text("  %-18s %s\n", line, o->help);
+		line[0] = '\0';
+		if (o->letter != '\0')
+			text_add(line, sizeof line, "-%c, ", o->letter);
+		text_add(line, sizeof line, "--%s", o->name);
+		if (o->value != NULL)
+			text_add(line, sizeof line, o->optional ? "[=%s]" : " %s", o->value);
+		output_text("  %-20s  %s\n", line, o->help);
 	}
-	output_text("  %-18s %s\n", "-h, --help", help_text);
+	output_text("  %-20s  %s\n", "-h, --help", help_text);
 	return output_finish(NULL);
 }
 
@@ -83,10 +97,77 @@ static const struct option *find(const struct option *options, const char *name,
 	return n > 0 ? found : NULL;
 }
 
+static const struct option *find_letter(const struct option *options, char letter)
+{
+	for (const struct option *o = options; o->name != NULL; o++)
+		if (o->letter == letter)
+			return o;
+	return NULL;
+}
+
+static int unknown(const struct command *command, const struct option *options, const char *word)
+{
+	char name[64] = "";
+	struct nearest meant = { .word = name };
+
+	if (strncmp(word, "--", 2) == 0)
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	for (const struct option *o = options; o->name != NULL; o++)
+		nearest_offer(&meant, o->name);
+	nearest_offer(&meant, "help");
+	if (meant.name == NULL)
+		return arguments_misuse(command, options, "unknown option: %s", word);
+	return arguments_misuse(command, options, "unknown option: %s (did you mean --%s?)", word,
+				meant.name);
+}
+
 static bool is_integer(const char *text)
 {
 	text += *text == '-';
 	return *text != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+/* Whether `value` is one of "a|b|c". */
+static bool is_choice(const char *choices, const char *value)
+{
+	size_t n = strlen(value);
+
+	if (strchr(value, '|') != NULL)
+		return false;
+	for (const char *at = choices; at != NULL; at = strchr(at, '|')) {
+		at += *at == '|';
+		if (n > 0 && strncmp(at, value, n) == 0 && (at[n] == '|' || at[n] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+static int set_value(const struct command *command, const struct option *options,
+		     const struct option *option, const char *value)
+{
+	if (option->integer && !is_integer(value))
+		return arguments_misuse(command, options, "option --%s: not a whole number: %s",
+					option->name, value);
+	if (option->choices != NULL && !is_choice(option->choices, value))
+		return arguments_misuse(command, options, "option --%s: not one of %s: %s",
+					option->name, option->choices, value);
+	*option->text = value;
+	return ARGUMENTS_GO_ON;
+}
+
+/* -n VALUE or -nVALUE; all that there are have one. */
+static int take_letter(const struct command *command, const struct option *options, char ***argv)
+{
+	const char *word = **argv;
+	const struct option *option = find_letter(options, word[1]);
+
+	if (option == NULL)
+		return unknown(command, options, word);
+	if (word[2] != '\0')
+		return set_value(command, options, option, word + 2);
+	if ((*argv)[1] == NULL)
+		return arguments_misuse(command, options, "option -%c needs a value", word[1]);
+	return set_value(command, options, option, *++*argv);
 }
 
 /* Takes the option at **argv, and its value; moves *argv to the last word used. */
@@ -96,18 +177,21 @@ static int take(const struct command *command, const struct option *options, cha
 	const struct option *option;
 	size_t n = value != NULL ? (size_t)(value - name) : strlen(name);
 
-	if (word[1] != '-')
-		return misuse(command, options, "unknown option: %s", word);
 	option = find(options, name, n);
 	if (option == NULL) {
 		if (value == NULL && n > 0 && strncmp("help", name, n) == 0)
 			return help(command, options);
-		return misuse(command, options, "unknown option: %s", word);
+		return unknown(command, options, word);
 	}
 	if (option->value == NULL) {
 		if (value != NULL)
-			return misuse(command, options, "option --%s takes no value", option->name);
+			return arguments_misuse(command, options, "option --%s takes no value",
+						option->name);
 		*option->set = true;
+		return ARGUMENTS_GO_ON;
+	}
+	if (value == NULL && option->optional) {
+		*option->text = "";
 		return ARGUMENTS_GO_ON;
 	}
 	if (value != NULL)
@@ -115,12 +199,9 @@ static int take(const struct command *command, const struct option *options, cha
 	else if ((*argv)[1] != NULL)
 		value = *++*argv;
 	else
-		return misuse(command, options, "option --%s needs a value", option->name);
-	if (option->integer && !is_integer(value))
-		return misuse(command, options, "option --%s: not a whole number: %s", option->name,
-			      value);
-	*option->text = value;
-	return ARGUMENTS_GO_ON;
+		return arguments_misuse(command, options, "option --%s needs a value",
+					option->name);
+	return set_value(command, options, option, value);
 }
 
 int arguments_parse(const struct command *command, const struct option *options, char **argv,
@@ -141,20 +222,22 @@ int arguments_parse(const struct command *command, const struct option *options,
 		} else if (strcmp(word, "-h") == 0) {
 			return help(command, options);
 		} else {
-			status = take(command, options, &argv);
+			status = word[1] == '-' ? take(command, options, &argv)
+						: take_letter(command, options, &argv);
 			if (status != ARGUMENTS_GO_ON)
 				return status;
 		}
 	}
 	operands[n] = NULL;
 	if (n < command->min_operands)
-		return misuse(command, options, "missing arguments: %s", command->operands);
+		return arguments_misuse(command, options, "missing arguments: %s",
+					command->operands);
 	if (n > command->max_operands)
-		return misuse(command, options, "unexpected argument: %s",
-			      operands[command->max_operands]);
+		return arguments_misuse(command, options, "unexpected argument: %s",
+					operands[command->max_operands]);
 	for (const struct option *o = options; o->name != NULL; o++)
 		if (o->required && *o->text == NULL)
-			return misuse(command, options, "missing option: --%s", o->name);
+			return arguments_misuse(command, options, "missing option: --%s", o->name);
 	if (count != NULL)
 		*count = n;
 	return ARGUMENTS_GO_ON;

@@ -14,10 +14,13 @@
  */
 struct option {
 	const char *name;  /* without its dashes */
+	char letter;	   /* the same in one letter; '\0': there is none */
 	const char *value; /* what the usage calls the value; NULL for a switch */
 	const char *help;
+	const char *choices; /* the values there are, "a|b|c"; NULL: any */
 	bool required;
-	bool integer; /* the value must look like one: an optional minus sign and digits */
+	bool integer;  /* the value must look like one: an optional minus sign and digits */
+	bool optional; /* the value may be left out (*text is ""), and stands behind a "=" */
 	const char **text;
 	bool *set;
 };
@@ -29,10 +32,14 @@ enum {
 
 /*
  * Reads argv: options in any place, as --name VALUE or --name=VALUE, by any unique beginning of
- * their name, up to "--". The operands are moved to the front of argv, followed by NULL; *count
- * (may be NULL) gets their number, which is within the command's bounds.
+ * their name, or as -n VALUE or -nVALUE, up to "--". The operands are moved to the front of argv,
+ * followed by NULL; *count (may be NULL) gets their number, which is within the command's bounds.
  */
 int arguments_parse(const struct command *command, const struct option *options, char **argv,
 		    size_t *count);
+
+/* Reports wrong use, under the usage line; returns the exit status. */
+int arguments_misuse(const struct command *command, const struct option *options,
+		     const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

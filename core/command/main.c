@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "nearest.h"
 #include "output.h"
 
 static const struct command *const commands[] = {
-	&command_create,   &command_append,  &command_overwrite, &command_read,
-	&command_describe, &command_history, &command_restore,	 &command_vacuum,
+	&command_create,  &command_append, &command_overwrite, &command_read,	&command_describe,
+	&command_history, &command_diff,   &command_restore,   &command_vacuum,
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -32,54 +33,15 @@ static int help(void)
 	return output_finish(NULL);
 }
 
-static unsigned least(unsigned a, unsigned b, unsigned c)
-{
-	unsigned ab = a < b ? a : b;
-
-	return ab < c ? ab : c;
-}
-
-/* How many letters must be put in, left out, changed or swapped to make b of a. */
-static unsigned distance(const char *a, const char *b)
-{
-	enum {
-		LONGEST = 16
-	};
-	unsigned d[LONGEST + 1][LONGEST + 1];
-	size_t n = strlen(a), m = strlen(b);
-
-	if (n > LONGEST || m > LONGEST)
-		return LONGEST;
-	for (size_t i = 0; i <= n; i++)
-		d[i][0] = (unsigned)i;
-	for (size_t j = 0; j <= m; j++)
-		d[0][j] = (unsigned)j;
-	for (size_t i = 1; i <= n; i++)
-		for (size_t j = 1; j <= m; j++) {
-			d[i][j] = least(d[i - 1][j] + 1, d[i][j - 1] + 1,
-					d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1, d[i][j]);
-		}
-	return d[n][m];
-}
-
 static int unknown(const char *word)
 {
-	const char *nearest = NULL;
-	unsigned best = 3;
+	struct nearest meant = { .word = word };
 
-	for (size_t i = 0; i < COMMANDS; i++) {
-		unsigned d = distance(word, commands[i]->name);
-
-		if (d < best) {
-			best = d;
-			nearest = commands[i]->name;
-		}
-	}
+	for (size_t i = 0; i < COMMANDS; i++)
+		nearest_offer(&meant, commands[i]->name);
 	fprintf(stderr, "%s\n", usage);
-	if (nearest != NULL)
-		report("unknown command: %s (did you mean %s?)", word, nearest);
+	if (meant.name != NULL)
+		report("unknown command: %s (did you mean %s?)", word, meant.name);
 	else
 		report("unknown command: %s (tinydelta --help lists them)", word);
 	return STATUS_USAGE;

@@ -101,14 +101,20 @@ void output_text(const char *format, ...)
 	if (n >= 0) {
 		output_bytes(text, (size_t)n);
 		free(text);
-	} else if (out.error == 0) {
-		out.error = ENOMEM;
+	} else {
+		output_no_memory();
 	}
 }
 
 int output_failed(void)
 {
 	return out.error != 0;
+}
+
+void output_no_memory(void)
+{
+	if (out.error == 0)
+		out.error = ENOMEM;
 }
 
 static enum way first_way(void)

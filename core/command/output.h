@@ -12,6 +12,8 @@
 void output_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void output_bytes(const void *bytes, size_t n);
 int output_failed(void);
+/* As if writing had failed so: what could not be made cannot be written. */
+void output_no_memory(void);
 
 /*
  * Copies `size` bytes of the file `fd`, whose position does not matter, by the fastest way that

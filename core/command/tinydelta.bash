@@ -11,7 +11,7 @@ _tinydelta_versions() {
 
 _tinydelta() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local command=${COMP_WORDS[1]} options table i
+    local command=${COMP_WORDS[1]} options table table_at=0 i
 
     # "--version=3" comes as three words.
     if [[ $current == "=" ]]; then
@@ -23,17 +23,38 @@ _tinydelta() {
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "create append overwrite read describe history \
-            restore vacuum --help --version" -- "$current")
+            diff restore vacuum --help --version" -- "$current")
         return
     fi
 
     case $command in
     append | overwrite) options="--file --read-version" ;;
-    read | describe) options="--version" ;;
+    read) options="--version" ;;
+    describe) options="--version --json --color" ;;
+    history) options="--number --reverse --long --graph --json --color" ;;
+    diff) options="--stat --color" ;;
     restore) options="--version --read-version" ;;
-    vacuum) options="--older-than --dry-run" ;;
+    vacuum) options="--older-than --dry-run --json --color" ;;
     *) options= ;;
     esac
+
+    # The table is the first word that is neither an option nor the value of one.
+    for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
+        case ${COMP_WORDS[i]} in
+        --dry-run | --reverse | --long | --json | --stat | --help | -h) ;;
+        --graph) [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i += 2)) ;;
+        -*)
+            [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i++))
+            ((i++))
+            ;;
+        *)
+            table=${COMP_WORDS[i]} table_at=$i
+            break
+            ;;
+        esac
+    done
+    # The word is as typed; a home directory has not been put in yet.
+    [[ $table == \~/* ]] && table=$HOME/${table#\~/}
 
     case $previous in
     --file)
@@ -42,30 +63,26 @@ _tinydelta() {
         return
         ;;
     --version | --read-version)
-        # The table is the first word that is neither an option nor the value of one.
-        for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
-            case ${COMP_WORDS[i]} in
-            --dry-run | --help | -h) ;;
-            -*)
-                [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i++))
-                ((i++))
-                ;;
-            *)
-                table=${COMP_WORDS[i]}
-                break
-                ;;
-            esac
-        done
-        # The word is as typed; a home directory has not been put in yet.
-        [[ $table == \~/* ]] && table=$HOME/${table#\~/}
         mapfile -t COMPREPLY < <(compgen -W "$(_tinydelta_versions "${table:-.}")" -- "$current")
         return
         ;;
-    --older-than) return ;;
+    --color)
+        mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current")
+        return
+        ;;
+    --graph)
+        if [[ ${COMP_WORDS[COMP_CWORD]} == "=" || ${COMP_WORDS[COMP_CWORD - 1]} == "=" ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "rows bytes" -- "$current")
+            return
+        fi
+        ;;
+    --older-than | --number | -n) return ;;
     esac
 
     if [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options --help" -- "$current")
+    elif [[ $command == diff ]] && ((table_at > 0 && table_at < COMP_CWORD)); then
+        mapfile -t COMPREPLY < <(compgen -W "$(_tinydelta_versions "$table")" -- "$current")
     else
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -d -- "$current")

@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "arguments.h"
 #include "command.h"
+#include "jsonout.h"
+#include "look.h"
 #include "output.h"
 
 /* The count is printed before the names, so these are kept until all are known. */
@@ -29,13 +32,30 @@ static void found(void *context, const char *path)
 	fprintf(orphans->text, "%s\n", path);
 }
 
-static void print(const char *done, size_t count, const char *names, size_t length)
+static void print(const struct look *look, const char *done, const struct orphans *orphans,
+		  const char *names, size_t length)
 {
-	if (count == 0)
-		output_text("no orphan files\n");
+	output_text("%s", look_style(look, BOLD));
+	if (orphans->count == 0)
+		output_text("no orphan files");
 	else
-		output_text("%s %zu orphan file%s\n", done, count, count == 1 ? "" : "s");
+		output_text("%s %zu orphan file%s", done, orphans->count,
+			    orphans->count == 1 ? "" : "s");
+	output_text("%s\n", look_end(look));
 	output_bytes(names, length);
+}
+
+/* The names are lines, and none has a newline: all of them are made of digits and a few letters. */
+static void print_json(bool dry_run, char *names)
+{
+	const char *between = "";
+
+	output_text("{\"dryRun\":%s,\"files\":[", dry_run ? "true" : "false");
+	for (char *name; (name = strsep(&names, "\n")) != NULL && *name != '\0'; between = ",") {
+		output_text("%s", between);
+		output_json_string(name);
+	}
+	output_text("]}\n");
 }
 
 static bool parse_age(const char *text, int64_t *age)
@@ -55,7 +75,8 @@ static bool parse_age(const char *text, int64_t *age)
 static int run(const struct command *command, char **argv)
 {
 	tdl_vacuum_options how = { 0 };
-	const char *age = NULL;
+	const char *age = NULL, *color = NULL;
+	bool json = false;
 	const struct option options[] = {
 		{ .name = "older-than",
 		  .value = "MS",
@@ -65,12 +86,15 @@ static int run(const struct command *command, char **argv)
 		{ .name = "dry-run",
 		  .help = "name the files, but delete nothing",
 		  .set = &how.dry_run },
+		JSON_OPTION(&json),
+		LOOK_OPTION(&color),
 		{ 0 },
 	};
 	tdl_table *table AUTO(free_table) = NULL;
 	char *names AUTO(free_text) = NULL;
 	size_t length = 0;
 	struct orphans orphans = { 0 };
+	struct look look;
 	tdl_error error = { 0 };
 	int status = arguments_parse(command, options, argv, NULL);
 
@@ -88,8 +112,11 @@ static int run(const struct command *command, char **argv)
 		return report("out of memory; %zu files were found", orphans.count);
 
 	/* Where it fails on the way, what it did until then is told all the same. */
-	if (status == 0 || orphans.count > 0)
-		print(how.dry_run ? "would delete" : "deleted", orphans.count, names, length);
+	look_begin(&look, color);
+	if (json && (status == 0 || orphans.count > 0))
+		print_json(how.dry_run, names);
+	else if (status == 0 || orphans.count > 0)
+		print(&look, how.dry_run ? "would delete" : "deleted", &orphans, names, length);
 	if (status < 0) {
 		output_finish(NULL);
 		return report_error(&error);

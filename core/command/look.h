@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LOOK_H
+#define LOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * How standard output is to look. For programs and for files it is plain, as the Python command's;
+ * on a terminal, or where colour is asked for, it is laid out for people.
+ */
+struct look {
+	bool people;
+	bool color;
+	bool utf8;
+	unsigned width; /* columns of the terminal; 80 where there is none */
+};
+
+/* The option of every command that has something to lay out; `text` is a const char * of its. */
+#define LOOK_OPTION(variable)                                                              \
+	{                                                                                  \
+		.name = "color", .value = "WHEN", .choices = "auto|always|never",          \
+		.help = "colours: auto (the default), always or never", .text = (variable) \
+	}
+
+/* `when` is the value of that option, or NULL. */
+void look_begin(struct look *look, const char *when);
+
+enum style {
+	PLAIN,
+	BOLD,
+	DIM,
+	RED,
+	GREEN,
+	YELLOW,
+	CYAN,
+	STYLES
+};
+
+/* What begins a style on the terminal, and what ends every one; "" without colour. */
+const char *look_style(const struct look *look, enum style style);
+const char *look_end(const struct look *look);
+
+/*
+ * A copy of `text` that can be shown: control characters, what is no text in this locale and what
+ * would turn the direction of writing are escaped. *width gets the columns that it takes. Returns
+ * NULL when out of memory; free it with free().
+ */
+char *look_text(const struct look *look, const char *text, unsigned *width);
+
+/* "2026-11-29 21:30:05", in local time, of milliseconds since 1970. */
+#define LOOK_TIME_SIZE 40
+const char *look_time(int64_t ms, char text[LOOK_TIME_SIZE]);
+/* "3 min", how long ago that was. */
+const char *look_age(int64_t ms, char text[LOOK_TIME_SIZE]);
+/* "1.2 MiB", with a sign where `sign` is not 0. */
+const char *look_bytes(char sign, uint64_t bytes, char text[LOOK_TIME_SIZE]);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef VERSIONS_H
+#define VERSIONS_H
+
+#include "command.h"
+#include "look.h"
+
+/*
+ * Versions, as they are shown: which ones, in which order and with how much about each.
+ */
+struct versions {
+	int64_t first, last; /* none where last < first */
+	bool reverse;
+	bool details; /* what it added, who made it and from what */
+	enum {
+		GRAPH_NONE,
+		GRAPH_ROWS,
+		GRAPH_BYTES
+	} graph;
+};
+
+/* Each prints all of them, to what look.h calls people, or as the Python command does, or as one
+ * JSON object a line. They return 0, or a code with *error filled in. */
+int versions_print(tdl_table *table, const struct versions *versions, const struct look *look,
+		   tdl_error *error);
+int versions_print_plain(tdl_table *table, const struct versions *versions, tdl_error *error);
+int versions_print_json(tdl_table *table, const struct versions *versions, tdl_error *error);
+
+/* Prints what tdl_table_version_json() says of a version, and behind that, where no member of a
+ * commitInfo can take its place, the table's id where it is not NULL. */
+int version_print_json(tdl_table *table, int64_t version, const char *table_id, tdl_error *error);
+
+#endif
