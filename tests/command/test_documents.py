@@ -6,7 +6,10 @@ import re
 import harness
 from harness import SOURCE, TestCase
 
-COMMANDS = ("create", "append", "overwrite", "read", "describe", "history", "restore", "vacuum")
+COMMANDS = (
+    *("create", "append", "overwrite", "read", "describe", "history", "diff", "restore", "vacuum"),
+)
+OPTION = r"(?m)^  (?:-[a-z], )?(--[a-z-]+)"
 PAGE = SOURCE / "core" / "command" / "tinydelta.1"
 HELPER_PAGE = SOURCE / "mount-helper" / "mount.tinydelta.8"
 FORMAT_PAGE = SOURCE / "core" / "tinydelta-table.5"
@@ -43,10 +46,10 @@ class Pages(TestCase):
 
     def test_every_option_is_explained(self):
         shown = self.shown(PAGE, "DESCRIPTION")
-        explained = set(re.findall(r"(?m)^ +(?:-h, )?(--[a-z-]+)(?: [A-Z]+)?(?:  |$)", shown))
+        explained = set(re.findall(r"(?m)^ +(?:-[a-z], )?(--[a-z-]+)(?: [A-Z]+|\[=[a-z|]+\])?(?:  |$)", shown))
         known = {"--help", "--version"}
         for command in COMMANDS:
-            known.update(re.findall(r"(?m)^  (?:-h, )?(--[a-z-]+)", self.tinydelta(command, "--help").text))
+            known.update(re.findall(OPTION, self.tinydelta(command, "--help").text))
             self.assertRegex(shown, rf"(?m)^ +{command} TABLE")
         self.assertEqual(explained, known)
 
@@ -114,7 +117,7 @@ class Completion(TestCase):
     def test_options_are_those_of_the_help(self):
         for command in COMMANDS:
             said = self.tinydelta(command, "--help").text
-            known = sorted(set(re.findall(r"(?m)^  (?:-h, )?(--[a-z-]+)", said)))
+            known = sorted(set(re.findall(OPTION, said)))
             self.assertEqual(self.complete(command, "T", "--"), known, command)
 
     def test_versions(self):
@@ -128,12 +131,22 @@ class Completion(TestCase):
         self.assertEqual(self.complete("read", "t", "--version", "=", "1"), ["1", "10"])
         self.assertEqual(self.complete("restore", "--version", "=", "1", "t", "--read-version", "="), numbers)
         self.assertEqual(self.complete("read", "nonexistent", "--version", ""), [])
+        self.assertEqual(self.complete("diff", "t", ""), numbers)
+        self.assertEqual(self.complete("diff", "--stat", "t", "3", "1"), ["1", "10"])
+        self.assertEqual(self.complete("diff", "--color", "always", "t"), ["t"])
 
     def test_files(self):
         self.file(b"", "rows.jsonl")
         self.path("folder").mkdir()
         self.assertEqual(self.complete("append", "t", "--file", ""), ["folder", "rows.jsonl"])
         self.assertEqual(self.complete("append", ""), ["folder"])
+
+    def test_choices(self):
+        self.assertEqual(self.complete("history", "t", "--color", "a"), ["always", "auto"])
+        self.assertEqual(self.complete("diff", "t", "--color", "=", "n"), ["never"])
+        self.assertEqual(self.complete("history", "t", "--graph", "="), ["bytes", "rows"])
+        self.assertEqual(self.complete("history", "t", "--graph", "=", "b"), ["bytes"])
+        self.assertEqual(self.complete("history", "t", "-n", ""), [])
 
     def test_shellcheck(self):
         tool = self.require_tool("shellcheck")

@@ -7,7 +7,9 @@ import subprocess
 import harness
 from harness import TestCase
 
-COMMANDS = ("create", "append", "overwrite", "read", "describe", "history", "restore", "vacuum")
+COMMANDS = (
+    *("create", "append", "overwrite", "read", "describe", "history", "diff", "restore", "vacuum"),
+)
 
 
 class Usage(TestCase):
@@ -31,6 +33,7 @@ class Usage(TestCase):
             ("vaccum", "vacuum"),
             ("overwirte", "overwrite"),
             ("crate", "create"),
+            ("dif", "diff"),
         ):
             self.misuse(word, "T", says=f"unknown command: {word} (did you mean {meant}?)")
         for word in ("mount", "", "x" * 5000, "READ"):
@@ -46,7 +49,8 @@ class Usage(TestCase):
         self.misuse("create", says="missing arguments: TABLE NAME:TYPE...")
         self.misuse("create", "T", says="missing arguments: TABLE NAME:TYPE...")
         for command in COMMANDS[1:]:
-            self.misuse(command, says="missing arguments: TABLE")
+            operands = "TABLE A B" if command == "diff" else "TABLE"
+            self.misuse(command, says=f"missing arguments: {operands}")
         self.misuse("history", "T", "U", says="unexpected argument: U")
         self.misuse("read", "--", says="missing arguments: TABLE")
 
@@ -59,6 +63,36 @@ class Usage(TestCase):
         self.misuse("read", "T", "--file", "x", says="unknown option: --file")
         self.misuse("read", "T", "-v", says="unknown option: -v")
         self.misuse("vacuum", "T", "--dry-run=yes", says="option --dry-run takes no value")
+
+    def test_unknown_options(self):
+        for command, word, meant in (
+            ("append", "--fiel", "--file"),
+            ("history", "--revers=1", None),
+            ("history", "--grahp=rows", "--graph"),
+            ("history", "--jsno", "--json"),
+            ("vacuum", "--dryrun", "--dry-run"),
+            ("read", "--hlep", "--help"),
+            ("read", "--l", None),
+        ):
+            result = self.tinydelta_fails(command, "T", word, status=2)
+            hint = f" (did you mean {meant}?)" if meant else ""
+            if word == "--revers=1":
+                self.assertIn("option --reverse takes no value", result.error)
+            else:
+                self.assertTrue(result.error.endswith(f"unknown option: {word}{hint}\n"), str(result))
+
+    def test_choices(self):
+        says = "option --color: not one of auto|always|never: "
+        for value in ("", "a", "auto|always", "ALWAYS", "nevermore"):
+            self.misuse("history", "T", f"--color={value}", says=says + value)
+        self.misuse("history", "T", "--graph=x", says="option --graph: not one of rows|bytes: x")
+        self.misuse("diff", "T", "1", "2", "--color", says="option --color needs a value")
+
+    def test_letters(self):
+        self.misuse("history", "T", "-n", says="option -n needs a value")
+        self.misuse("history", "T", "-nx", says="option --number: not a whole number: x")
+        self.misuse("history", "T", "-r", says="unknown option: -r")
+        self.misuse("read", "T", "-n", "1", says="unknown option: -n")
 
     def test_numbers(self):
         for text in ("1x", "x", "", "-", "+1", " 1", "1 ", "1.0", "0x1", "1_0", "\u0661"):
