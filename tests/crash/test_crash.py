@@ -168,13 +168,27 @@ class Delayed(Stopped):
         out, err = child.communicate(timeout=60)
         return harness.Result(arguments, child.returncode, out, err)
 
+    # The second link is the publish: the part is there, and no commit names it yet.
+
     def test_a_vacuum_that_knows_no_locks(self):
-        # The second link is the publish: the part is there, and no commit names it yet.
         table = self.fresh()
         other = Reference(table)
         gone = []
         result = self.between(
             "linkat", 2, lambda: gone.extend(other.vacuum()), "append", table, "--file", self.rows
+        )
+        self.assertEqual(gone, [], "what is being published is dated ahead")
+        self.check(table, self.before[-1] + ROWS, True, str(result))
+
+    def test_a_vacuum_that_heeds_nothing(self):
+        table = self.fresh()
+        other = Reference(table)
+        gone = []
+        result = self.between(
+            "linkat",
+            2,
+            lambda: gone.extend(other.vacuum(older_than=-(10**12))),
+            *("append", table, "--file", self.rows),
         )
         self.assertEqual(len(gone), 1, "the other took the part away")
         self.assertEqual(result.status, 0, str(result))

@@ -214,6 +214,22 @@ class AtOnce(TestCase):
                 self.assertEqual(data, self.data(table, version))
                 self.assertEqual(seen.get(f"v{version}", data), data)
 
+    def test_the_others_vacuum_takes_nothing_acknowledged(self):
+        table = self.table()
+        other = Reference(table)
+        append = self.start(
+            'for ((i = 0; i < $1; i++)); do echo "{\\"id\\":$i}" > row; '
+            f"{harness.program('tinydelta')} append {table} --file row >/dev/null && echo $i; done",
+            self.ROUNDS * 2,
+        )
+        while append.poll() is None:
+            other.vacuum()
+        out, err = append.communicate(timeout=60)
+        self.assertEqual(append.returncode, 0, err)
+        data = other.read(other.head())
+        ids = [json.loads(line)["id"] for line in data.splitlines()]
+        self.assertEqual(ids, list(map(int, out.split())))
+
     def test_a_lost_race_is_said(self):
         table = self.table(rows=[{"id": 1}])
         other = Reference(table)
