@@ -278,7 +278,9 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
 		return 0;
 	tdfs_lock(in);
 	tdfs_people_note(in, drop, caller->tid, false);
-	if (commits(drop) || drop->state == TDFS_PUBLISHED) {
+	if (drop->state == TDFS_PUBLISHED) {
+		why = drop->answer;
+	} else if (commits(drop)) {
 		drop->looking++;
 		drop->node.users++;
 		why = TDFS_LATER;

@@ -161,8 +161,8 @@ int tdfs_incoming_write(struct tdfs_incoming *incoming, const struct tdfs_caller
 /* To the disk, without publishing. */
 int tdfs_incoming_sync(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
 		       struct tdfs_handle *handle);
-/* FLUSH: one descriptor is being closed. flush_begin() never waits: 0 is the answer, and after
- * TDFS_LATER flush() is called, exactly once, from a thread that may wait. */
+/* FLUSH: one descriptor is being closed. flush_begin() never waits: it returns the answer; or,
+ * after TDFS_LATER, flush() is called, exactly once, from a thread that may wait. */
 int tdfs_incoming_flush_begin(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
 			      struct tdfs_handle *handle);
 int tdfs_incoming_flush(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,

@@ -163,8 +163,8 @@ bool tdfs_pool_free(struct tdfs_pool *pool, unsigned limit)
 
 struct call {
 	pthread_mutex_t lock;
-	pthread_cond_t done_now;
-	bool done;
+	pthread_cond_t change; /* of what follows */
+	bool begun, done;
 	bool given_up; /* the caller waits no more: what is left is the thread's to clear away */
 	void (*run)(void *);
 	void (*drop)(void *);
@@ -173,7 +173,7 @@ struct call {
 
 static void call_free(struct call *call)
 {
-	pthread_cond_destroy(&call->done_now);
+	pthread_cond_destroy(&call->change);
 	pthread_mutex_destroy(&call->lock);
 	free(call);
 }
@@ -183,23 +183,40 @@ static void call_run(void *argument)
 	struct call *call = argument;
 	bool given_up;
 
-	call->run(call->argument);
 	pthread_mutex_lock(&call->lock);
-	call->done = true;
+	call->begun = true;
 	given_up = call->given_up;
-	pthread_cond_signal(&call->done_now);
+	pthread_cond_signal(&call->change);
 	pthread_mutex_unlock(&call->lock);
+	if (!given_up) {
+		call->run(call->argument);
+		pthread_mutex_lock(&call->lock);
+		call->done = true;
+		given_up = call->given_up;
+		pthread_cond_signal(&call->change);
+		pthread_mutex_unlock(&call->lock);
+	}
 	if (given_up) {
 		call->drop(call->argument);
 		call_free(call);
 	}
 }
 
+/* With the lock held, until *happened or for `limit` ms. */
+static void call_wait(struct call *call, const bool *happened, unsigned limit)
+{
+	struct timespec deadline;
+
+	deadline_after(&deadline, limit);
+	while (!*happened &&
+	       pthread_cond_timedwait(&call->change, &call->lock, &deadline) != ETIMEDOUT)
+		;
+}
+
 bool tdfs_pool_call(struct tdfs_pool *pool, void (*run)(void *), void (*drop)(void *),
 		    void *argument, unsigned limit)
 {
 	struct call *call = calloc(1, sizeof *call);
-	struct timespec deadline;
 	bool done;
 
 	if (!call) {
@@ -207,20 +224,19 @@ bool tdfs_pool_call(struct tdfs_pool *pool, void (*run)(void *), void (*drop)(vo
 		return false;
 	}
 	pthread_mutex_init(&call->lock, NULL);
-	condition_init(&call->done_now);
+	condition_init(&call->change);
 	call->run = run;
 	call->drop = drop;
 	call->argument = argument;
-	deadline_after(&deadline, limit);
 	if (!tdfs_pool_submit(pool, call_run, call)) {
 		call_free(call);
 		drop(argument);
 		return false;
 	}
 	pthread_mutex_lock(&call->lock);
-	while (!call->done &&
-	       pthread_cond_timedwait(&call->done_now, &call->lock, &deadline) != ETIMEDOUT)
-		;
+	call_wait(call, &call->begun, 10 * limit);
+	if (call->begun)
+		call_wait(call, &call->done, limit);
 	done = call->done;
 	call->given_up = !done;
 	pthread_mutex_unlock(&call->lock);

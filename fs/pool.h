@@ -22,8 +22,10 @@ bool tdfs_pool_free(struct tdfs_pool *pool, unsigned limit);
 bool tdfs_pool_submit(struct tdfs_pool *pool, void (*run)(void *), void *argument);
 
 /*
- * The same, and waits for its end for up to `limit` ms. False: it has not ended. It may still run;
- * drop(argument) is called when it has, or, where it could not be started, at once.
+ * The same, and waits until it has run for up to `limit` ms, and before that for up to ten times as
+ * long until a thread is free: only who is stuck is given up, not who has to wait his turn. False:
+ * it has not ended. It may still run; drop(argument) is called when it has, or, where it never
+ * began, instead.
  */
 bool tdfs_pool_call(struct tdfs_pool *pool, void (*run)(void *), void (*drop)(void *),
 		    void *argument, unsigned limit);

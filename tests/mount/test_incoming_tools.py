@@ -234,6 +234,16 @@ class PythonPrograms(DropCase):
         self.python_gives(0, 0, script)
         self.mnt.expect_log("incoming/b:1:")
 
+    def test_signals_during_close(self):
+        script = (
+            "signal.signal(signal.SIGALRM, lambda *_: None)\n"
+            "signal.setitimer(signal.ITIMER_REAL, .0003, .0003)\n"
+            "for i in range(100):\n"
+            "    f = os.open(I + '/s%d' % i, os.O_CREAT | os.O_WRONLY); os.write(f, d); os.close(f)\n"
+            "signal.setitimer(signal.ITIMER_REAL, 0)"
+        )
+        self.python_gives(100, 100, script)
+
     def test_shared_mappings_are_refused(self):
         script = (
             "import mmap\nf = os.open(I + '/m', os.O_CREAT | os.O_RDWR); os.write(f, d)\n"
@@ -303,6 +313,14 @@ class Refused(DropCase):
             self.assertNotIn("not implemented", result.error)
         for command in ("chmod 755 $I", "touch $I", "chown 0:0 $I"):
             self.gives(0, 0, command)
+
+    def test_what_is_no_json(self):
+        self.mnt.expect_log("incoming/")
+        for command in ("gzip -c $S/s3 > $I/g", "zip -q $I/y.zip $S/s3", "truncate -s 100 $I/z",
+                        "head -c 100000 /dev/urandom > $I/r", "head -c 9000 /dev/zero > $I/0"):  # fmt: skip
+            with self.grows(0, 0):
+                self.drop(command)
+            self.drop("rm -f $I/*")
 
     def test_fallocate(self):
         result = self.refuses("fallocate -l 100 $I/fa")
