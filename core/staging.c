@@ -204,21 +204,32 @@ enum tdl__folder tdl__folder_look(int incoming, const char *name, int *fd)
 
 /* ---- Files --------------------------------------------------------------------------------- */
 
-static int create(tdl_staging *staging, const char *hex, const char *name, tdl_staged **out,
-		  tdl_error *error)
+/* An object for a file in the folder; takes over the name. NULL: no memory. */
+static tdl_staged *make(tdl_staging *staging, char *file_name)
 {
-	tdl_staged *file;
-	size_t room = 34 + (name != NULL ? strlen(name) : 0);
-	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
-	int why;
+	tdl_staged *file = file_name != NULL ? calloc(1, sizeof *file) : NULL;
 
-	file = calloc(1, sizeof *file);
-	if (file == NULL || (file->file_name = malloc(room)) == NULL) {
-		free(file);
-		return tdl__fail_nomem(error);
+	if (file == NULL) {
+		free(file_name);
+		return NULL;
 	}
 	file->staging = staging;
 	file->fd = -1;
+	file->file_name = file_name;
+	pthread_mutex_init(&file->lock, NULL);
+	return file;
+}
+
+static int create(tdl_staging *staging, const char *hex, const char *name, tdl_staged **out,
+		  tdl_error *error)
+{
+	size_t room = 34 + (name != NULL ? strlen(name) : 0);
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+	tdl_staged *file = make(staging, malloc(room));
+	int why;
+
+	if (file == NULL)
+		return tdl__fail_nomem(error);
 	if (hex != NULL)
 		memcpy(file->hex, hex, TDL__HEX_MAX);
 	else
@@ -230,8 +241,7 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 	if (why == EEXIST && name == NULL && tdl__sys_unlink(staging->dir, file->file_name) == 0)
 		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
 	if (why != 0) {
-		free(file->file_name);
-		free(file);
+		tdl_staged_free(file);
 		return cannot_stage(staging->table, why, error);
 	}
 	*out = file;
@@ -268,6 +278,9 @@ void tdl_staged_free(tdl_staged *file)
 {
 	if (file == NULL)
 		return;
+	if (file->ahead != NULL)
+		file->free_ahead(file->ahead);
+	pthread_mutex_destroy(&file->lock);
 	if (file->fd >= 0)
 		close(file->fd);
 	free(file->file_name);
@@ -345,12 +358,9 @@ static int take_over(struct adoption *adoption, const char *name, const char *dr
 		why = tdl__sys_rename(adoption->from, name, staging->dir, name, true);
 	if (why != 0)
 		return cannot_stage(staging->table, why, adoption->error);
-	file = calloc(1, sizeof *file);
-	if (file == NULL || (file->file_name = strdup(name)) == NULL) {
-		free(file);
+	file = make(staging, strdup(name));
+	if (file == NULL)
 		return tdl__fail_nomem(adoption->error);
-	}
-	file->staging = staging;
 	file->fd = tdl__steal_fd(&fd);
 	memcpy(file->hex, name, TDL__HEX_MAX - 1);
 	adoption->adopted(adoption->context, file, dropped,

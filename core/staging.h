@@ -21,10 +21,17 @@ struct tdl_staging {
 
 struct tdl_staged {
 	tdl_staging *staging;
+	pthread_mutex_t lock; /* of what is known of its bytes while it is written: */
+	void *ahead;	      /* or NULL */
+	void (*free_ahead)(void *ahead);
+	bool scattered; /* nothing: they did not come one after the other */
 	int fd;
 	char hex[TDL__HEX_MAX];
 	char *file_name; /* in the folder; NULL: it is gone */
 };
+
+/* Writes this long are judged while the file is written; most files are shorter. */
+#define TDL__AHEAD_MIN ((size_t)64 << 10)
 
 /* Makes a nameless file with these hex digits (NULL: fresh ones). Errors: IO, NOMEM. */
 int tdl__staged_create_nameless(tdl_staging *staging, const char *hex, tdl_staged **file,

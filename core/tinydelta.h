@@ -349,6 +349,14 @@ TDL_API int tdl_staged_create(tdl_staging *staging, const char *name, tdl_staged
 TDL_API void tdl_staged_free(tdl_staged *file);
 /* Open for reading and writing; borrowed. After a commit it must not be written to. */
 TDL_API int tdl_staged_fd(const tdl_staged *file);
+/*
+ * Tells that bytes were written to it at `offset`, so that rows written one after the other are
+ * judged on the way and a commit need not read them again. Not needed for a file to be committed;
+ * but once it was called, every write and every cut has to be told, each after it was done and
+ * before a commit. Thread-safe.
+ */
+TDL_API void tdl_staged_written(tdl_staged *file, const void *bytes, size_t count, uint64_t offset);
+TDL_API void tdl_staged_cut(tdl_staged *file, uint64_t size);
 /* Changes the name kept on disk. Errors: IO, LIMIT. */
 TDL_API int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error);
 /* Removes it from the disk; the descriptor stays open. Errors: IO. */

@@ -24,6 +24,7 @@ CORE_LAYERS = [
     {"index"},
     {"table", "indexing", "snapshot", "describe", "publish"},
     {"staging"},
+    {"judge"},
     {"write", "vacuum"},
 ]
 

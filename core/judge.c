@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From an input's bytes to the bytes of a data file. Where they come from and when, and what
+ * becomes of the file, are its caller's.
+ */
+#include "judge.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "crc32c.h"
+#include "error.h"
+#include "sys.h"
+
+#define PIECE ((size_t)1 << 20)
+
+struct tdl__judge {
+	tdl_staging *staging;
+	tdl_staged *source;
+	tdl_staged *file; /* what is written, once something has to be */
+	char *name;
+	const tdl_schema *schema;
+	tdl__rows *rows;
+	uint64_t taken; /* bytes of input */
+	uint64_t size;	/* bytes of stored rows */
+	uint32_t crc;	/* of them */
+};
+
+static int cannot_write(const tdl__judge *judge, int why, tdl_error *error)
+{
+	return tdl__fail_errno(error, why, "cannot write to %s/" TDL__INCOMING_DIR,
+			       judge->staging->table->path);
+}
+
+/* Starts a file of its own, with the rows that the source has right already. */
+static int start(tdl__judge *judge, tdl_error *error)
+{
+	const char *hex = judge->source != NULL ? judge->source->hex : NULL;
+	int r = tdl__staged_create_nameless(judge->staging, hex, &judge->file, error);
+	int why;
+
+	if (r < 0 || judge->size == 0)
+		return r;
+	why = tdl__sys_copy(judge->source->fd, judge->file->fd, judge->size);
+	return why == 0 ? 0 : cannot_write(judge, why, error);
+}
+
+static int take_rows(void *context, const char *bytes, size_t n, bool verbatim, tdl_error *error)
+{
+	tdl__judge *judge = context;
+	int r = 0, why;
+
+	if (judge->file == NULL && (judge->source == NULL || !verbatim))
+		r = start(judge, error);
+	if (r < 0)
+		return r;
+	if (judge->file != NULL && (why = tdl__sys_write(judge->file->fd, bytes, n)) != 0)
+		return cannot_write(judge, why, error);
+	judge->crc = tdl__crc32c(judge->crc, bytes, n);
+	judge->size += n;
+	return 0;
+}
+
+tdl__judge *tdl__judge_new(tdl_staging *staging, tdl_staged *source, const char *name,
+			   const tdl_schema *schema)
+{
+	tdl__judge *judge = calloc(1, sizeof *judge);
+
+	if (judge == NULL)
+		return NULL;
+	judge->staging = staging;
+	judge->source = source;
+	judge->schema = schema;
+	judge->name = strdup(name);
+	if (judge->name != NULL)
+		judge->rows = tdl__rows_new(schema, judge->name, take_rows, judge);
+	if (judge->rows == NULL) {
+		tdl__judge_free(judge);
+		return NULL;
+	}
+	return judge;
+}
+
+void tdl__judge_free(tdl__judge *judge)
+{
+	if (judge == NULL)
+		return;
+	if (judge->file != NULL)
+		tdl_staged_remove(judge->file, NULL);
+	tdl_staged_free(judge->file);
+	tdl__rows_free(judge->rows);
+	free(judge->name);
+	free(judge);
+}
+
+int tdl__judge_take(tdl__judge *judge, const char *bytes, size_t n, tdl_error *error)
+{
+	int r = tdl__rows_feed(judge->rows, bytes, n, error);
+
+	judge->taken += n;
+	return r;
+}
+
+uint64_t tdl__judge_taken(const tdl__judge *judge)
+{
+	return judge->taken;
+}
+
+const tdl_schema *tdl__judge_schema(const tdl__judge *judge)
+{
+	return judge->schema;
+}
+
+int tdl__judge_read(tdl__judge *judge, int fd, const tdl_commit_options *options, tdl_error *error)
+{
+	_cleanup_free_ char *buffer = malloc(PIECE);
+
+	if (buffer == NULL)
+		return tdl__fail_nomem(error);
+	for (;;) {
+		size_t got;
+		int r, why = judge->source != NULL
+				     ? tdl__sys_pread(fd, buffer, PIECE, judge->taken, &got)
+				     : tdl__sys_read(fd, buffer, PIECE, &got);
+
+		if (why != 0)
+			return tdl__fail_errno(error, why, "cannot read %s", judge->name);
+		if (got == 0)
+			return 0;
+		r = tdl__judge_take(judge, buffer, got, error);
+		if (r < 0)
+			return r;
+		if (options != NULL && options->progress != NULL)
+			options->progress(options->context, judge->taken);
+	}
+}
+
+int tdl__judge_finish(tdl__judge *judge, tdl__part *part, tdl_staged **file, tdl_error *error)
+{
+	int r = tdl__rows_finish(judge->rows, error);
+
+	/* The rows are there as they should be, and more is: blank lines. */
+	if (r == 0 && judge->file == NULL && !tdl__rows_verbatim(judge->rows))
+		r = start(judge, error);
+	if (r < 0)
+		return r;
+	*file = judge->file != NULL ? judge->file : judge->source;
+	*part = (tdl__part){
+		.dir = judge->staging->dir,
+		.name = (*file)->file_name,
+		.size = judge->size,
+		.num_records = tdl__rows_count(judge->rows),
+		.crc = judge->crc,
+		.schema = judge->schema,
+	};
+	memcpy(part->hex, (*file)->hex, sizeof part->hex);
+	return 0;
+}
