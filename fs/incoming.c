@@ -200,9 +200,10 @@ static int may_truncate(struct tdfs_incoming *in, struct tdfs_drop *drop,
 
 static int truncate_all(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
-	if (drop->size > 0 && ftruncate(drop->fd, 0) != 0)
-		return errno;
-	drop->size = 0;
+	int why = drop->size > 0 ? tdfs_drop_cut(in, drop, 0) : 0;
+
+	if (why)
+		return why;
 	drop->base = 0;
 	drop->changes++;
 	drop->node.mtime = drop->node.ctime = tdfs_time();

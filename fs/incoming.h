@@ -95,6 +95,10 @@ struct tdfs_backend {
 	int (*rename)(void *context, void *file, const char *name);
 	void (*remove)(void *context, void *file); /* from the disk */
 	void (*free)(void *context, void *file);
+	/* The file's bytes have changed: as tdl_staged_written() and tdl_staged_cut(). NULL: nobody
+	 * wants to know. */
+	void (*written)(void *context, void *file, const void *bytes, size_t size, uint64_t at);
+	void (*cut)(void *context, void *file, uint64_t size);
 	/* As tdl_staged_commit(); `uid` is the writer's. */
 	int (*commit)(void *context, void *file, const char *source, uid_t uid, tdl_error *error);
 	/* tdfs_look() within a limit. False: it took too long, and *look is no more the caller's.
@@ -158,6 +162,21 @@ int tdfs_incoming_read(struct tdfs_incoming *incoming, struct tdfs_handle *handl
 int tdfs_incoming_write(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
 			struct tdfs_handle *handle, const void *buffer, size_t size,
 			uint64_t offset, size_t *done);
+/*
+ * The same in two halves: after the first, `done` bytes are written and the writer can be answered
+ * (unless it failed); the second, which must follow whatever the first returned, has their rows
+ * judged, which takes about as long again. The handle may be gone by then.
+ */
+struct tdfs_written {
+	struct tdfs_drop *drop; /* NULL: nothing was begun */
+	size_t done;
+	uint64_t at; /* in the staged file */
+};
+int tdfs_incoming_write_begin(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
+			      struct tdfs_handle *handle, const void *buffer, size_t size,
+			      uint64_t offset, struct tdfs_written *written);
+void tdfs_incoming_write_end(struct tdfs_incoming *incoming, const void *buffer,
+			     const struct tdfs_written *written);
 /* To the disk, without publishing. */
 int tdfs_incoming_sync(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
 		       struct tdfs_handle *handle);

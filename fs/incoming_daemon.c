@@ -96,6 +96,16 @@ static void staged_free(void *context, void *file)
 	tdl_staged_free(file);
 }
 
+static void staged_written(void *context, void *file, const void *bytes, size_t size, uint64_t at)
+{
+	tdl_staged_written(file, bytes, size, at);
+}
+
+static void staged_cut(void *context, void *file, uint64_t size)
+{
+	tdl_staged_cut(file, size);
+}
+
 /* The user's name; the number where it has none. */
 static void name_of_user(uid_t uid, char *name, size_t size)
 {
@@ -305,6 +315,8 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 					.create = staged_create,
 					.rename = staged_rename,
 					.remove = staged_remove,
+					.written = staged_written,
+					.cut = staged_cut,
 					.free = staged_free,
 					.commit = staged_commit,
 					.look = look,

@@ -154,12 +154,12 @@ static int write_all(int fd, const char *buffer, size_t size, uint64_t at, size_
 	return 0;
 }
 
-int tdfs_incoming_write(struct tdfs_incoming *in, const struct tdfs_caller *caller,
-			struct tdfs_handle *handle, const void *buffer, size_t size,
-			uint64_t offset, size_t *done)
+int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			      struct tdfs_handle *handle, const void *buffer, size_t size,
+			      uint64_t offset, struct tdfs_written *written)
 {
 	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
-	uint64_t at, before;
+	uint64_t before;
 	int fd, why;
 
 	if (!drop || !handle->writes)
@@ -177,30 +177,64 @@ int tdfs_incoming_write(struct tdfs_incoming *in, const struct tdfs_caller *call
 		tdfs_people_note(in, drop, caller->tid, true);
 	}
 	before = drop->size;
-	at = handle->appends ? before : offset - drop->base;
+	written->at = handle->appends ? before : offset - drop->base;
 	/* From its beginning, by someone who came after the file was spoilt. */
-	if (drop->taint && at == 0 && !handle->appends && handle->serial > drop->tainted)
+	if (drop->taint && written->at == 0 && !handle->appends && handle->serial > drop->tainted)
 		tdfs_drop_rewritten(in, drop);
-	if (at + size > drop->size)
-		drop->size = at + size; /* the next one that appends goes behind */
+	if (written->at + size > drop->size)
+		drop->size = written->at + size; /* the next one that appends goes behind */
 	drop->writing++;
 	drop->node.users++;
+	written->drop = drop;
 	fd = drop->fd;
 	tdfs_unlock(in);
 
-	why = write_all(fd, buffer, size, at, done);
+	why = write_all(fd, buffer, size, written->at, &written->done);
 
 	tdfs_lock(in);
-	if (*done < size && drop->size == at + size)
-		drop->size = at + *done > before ? at + *done : before;
+	if (written->done < size && drop->size == written->at + size)
+		drop->size =
+			written->at + written->done > before ? written->at + written->done : before;
 	if (why)
 		drop->failed = why;
 	drop->changes++;
 	drop->node.mtime = drop->node.ctime = tdfs_time();
-	drop->node.users--;
-	if (--drop->writing == 0)
-		pthread_cond_broadcast(&in->change);
+	/* They are told in the order in which they are answered, one behind at most. */
+	while (drop->telling)
+		pthread_cond_wait(&in->change, &in->lock);
+	drop->telling = true;
 	tdfs_unlock(in);
+	return why;
+}
+
+void tdfs_incoming_write_end(struct tdfs_incoming *in, const void *buffer,
+			     const struct tdfs_written *written)
+{
+	struct tdfs_drop *drop = written->drop;
+
+	if (!drop)
+		return;
+	if (in->backend.written && written->done > 0)
+		in->backend.written(in->backend.context, drop->file, buffer, written->done,
+				    written->at);
+	tdfs_lock(in);
+	drop->telling = false;
+	drop->node.users--;
+	drop->writing--;
+	pthread_cond_broadcast(&in->change);
+	tdfs_inode_settle(in, &drop->node);
+	tdfs_unlock(in);
+}
+
+int tdfs_incoming_write(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			struct tdfs_handle *handle, const void *buffer, size_t size,
+			uint64_t offset, size_t *done)
+{
+	struct tdfs_written written = { 0 };
+	int why = tdfs_incoming_write_begin(in, caller, handle, buffer, size, offset, &written);
+
+	*done = written.done;
+	tdfs_incoming_write_end(in, buffer, &written);
 	return why;
 }
 
@@ -258,9 +292,9 @@ static int set_size(struct tdfs_incoming *in, struct tdfs_drop *drop,
 	why = make_writable(in, drop, caller, false, (uint64_t)size);
 	if (why)
 		return why;
-	if (ftruncate(drop->fd, (off_t)((uint64_t)size - drop->base)) != 0)
-		return errno;
-	drop->size = (uint64_t)size - drop->base;
+	why = tdfs_drop_cut(in, drop, (uint64_t)size - drop->base);
+	if (why)
+		return why;
 	drop->changes++;
 	drop->node.mtime = tdfs_time();
 	if (drop->size == 0)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "incoming_state.h"
 #include "names.h"
@@ -184,6 +185,16 @@ struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode
 		return NULL;
 	}
 	return drop;
+}
+
+int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size)
+{
+	if (ftruncate(drop->fd, (off_t)size) != 0)
+		return errno;
+	if (in->backend.cut)
+		in->backend.cut(in->backend.context, drop->file, size);
+	drop->size = size;
+	return 0;
 }
 
 void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop)

@@ -68,8 +68,7 @@ static void give_up(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	char text[160];
 
-	if (ftruncate(drop->fd, 0) == 0)
-		drop->size = 0;
+	(void)tdfs_drop_cut(in, drop, 0);
 	snprintf(text, sizeof text, "not committed: a write failed (%s), what was written is gone",
 		 strerror(drop->failed));
 	refuse(in, drop, drop->failed, text);

@@ -84,6 +84,7 @@ struct tdfs_drop {
 	uint64_t opens;	  /* counts handles for writing */
 	unsigned writers; /* of them, those not released */
 	unsigned writing;
+	bool telling;	  /* the backend of bytes that were written */
 	unsigned looking; /* closes whose look into /proc is not over */
 	int failed;	  /* errno of a write that failed: there is a hole */
 	char *taint;	  /* why it must not be published */
@@ -156,6 +157,7 @@ void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st);
 struct tdfs_drop *tdfs_drop_of(struct tdfs_inode *node); /* NULL for a note */
 /* The name, a number behind it where something else is called so already. Free it. */
 char *tdfs_free_name(struct tdfs_incoming *in, const char *name);
+int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size); /* an errno */
 void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop); /* its staged file */
 struct timespec tdfs_time(void);
 

@@ -232,16 +232,18 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 
 static int act_write(struct tdfs_op *op)
 {
-	size_t done = 0;
-	int why = tdfs_incoming_write(op->in, &op->caller, tdfs_op_handle(op), op->data, op->size,
-				      (uint64_t)op->offset, &done);
+	struct tdfs_written written = { 0 };
+	int why = tdfs_incoming_write_begin(op->in, &op->caller, tdfs_op_handle(op), op->data,
+					    op->size, (uint64_t)op->offset, &written);
 
 	if (why == TDFS_LATER)
 		return TDFS_LATER;
 	if (why)
 		fuse_reply_err(op->req, why);
 	else
-		fuse_reply_write(op->req, done);
+		fuse_reply_write(op->req, written.done);
+	/* The writer goes on meanwhile. */
+	tdfs_incoming_write_end(op->in, op->data, &written);
 	return 0;
 }
 
