@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Makes what the benchmarks work on, faster than commits could:
+ *
+ *     data rows MIB			rows of orders, on stdout
+ *     data append DIR VERSIONS BYTES	a table that grew by one data file a version
+ *     data overwrite DIR VERSIONS BYTES	one whose every version has one data file of its own
+ *
+ * Commits have the text that the library itself writes, but nothing is made durable. A small
+ * file that is appended is a further name of an earlier one where it can be: that saves half of the
+ * inodes and all of the blocks, and no reader looks at the number of links.
+ */
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "action.h"
+#include "crc32c.h"
+#include "log.h"
+#include "publish.h"
+#include "schema.h"
+#include "util.h"
+
+#define LONGEST_ROW 512
+#define SHARED_MOST 4096
+
+static uint64_t state = 1;
+
+static unsigned random_below(unsigned n)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(state >> 33) % n;
+}
+
+static size_t order(char *out, unsigned id)
+{
+	static const char *const regions[] = { "north", "south-west", "east", "Zürich", "eu" };
+
+	return (size_t)snprintf(out, LONGEST_ROW,
+				"{\"id\":%u,\"region\":\"%s\",\"year\":%u,\"amount\":%u.%02u,"
+				"\"paid\":%s,\"note\":\"order of the morning\"}\n",
+				id, regions[random_below(5)], 1990 + random_below(40),
+				random_below(10000), random_below(100),
+				random_below(2) ? "true" : "false");
+}
+
+static const char *const columns[] = { "id:int",       "region:str", "year:int",
+				       "amount:float", "paid:bool",  "note:str" };
+
+static void write_all(int fd, const char *bytes, size_t n)
+{
+	while (n > 0) {
+		ssize_t moved = write(fd, bytes, n);
+
+		if (moved < 0)
+			err(1, "write");
+		bytes += moved;
+		n -= (size_t)moved;
+	}
+}
+
+static int make_rows(uint64_t bytes)
+{
+	const size_t cap = (size_t)1 << 20;
+	char *buffer = malloc(cap + LONGEST_ROW);
+	uint64_t done = 0;
+
+	if (buffer == NULL)
+		err(1, "malloc");
+	for (unsigned id = 0; done < bytes;) {
+		size_t n = 0;
+
+		while (n < cap && done + n < bytes)
+			n += order(buffer + n, id++);
+		write_all(STDOUT_FILENO, buffer, n);
+		done += n;
+	}
+	free(buffer);
+	return 0;
+}
+
+/* The text of every data file of a table. */
+struct content {
+	char *bytes;
+	size_t n;
+	uint64_t rows;
+	uint32_t crc;
+};
+
+static struct content make_content(size_t bytes)
+{
+	struct content content = { .bytes = malloc(bytes + LONGEST_ROW) };
+
+	if (content.bytes == NULL)
+		err(1, "malloc");
+	do {
+		content.n += order(content.bytes + content.n, (unsigned)content.rows++);
+	} while (content.n < bytes);
+	content.crc = tdl__crc32c(0, content.bytes, content.n);
+	return content;
+}
+
+struct table {
+	int dir, log;
+	struct content content;
+	char shared[64]; /* the data file whose further names are made */
+};
+
+static int create(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		err(1, "%s", name);
+	return fd;
+}
+
+static void make_part(struct table *table, bool shared, char name[64])
+{
+	char hex[TDL__HEX_MAX];
+	int fd;
+
+	tdl__random_hex(hex);
+	snprintf(name, 64, "part-%s.jsonl", hex);
+	if (shared && table->content.n <= SHARED_MOST && table->shared[0] != '\0' &&
+	    linkat(table->dir, table->shared, table->dir, name, 0) == 0)
+		return;
+	fd = create(table->dir, name);
+	write_all(fd, table->content.bytes, table->content.n);
+	close(fd);
+	strcpy(table->shared, name);
+}
+
+static void make_commit(const struct table *table, int64_t version, bool overwrite,
+			const char *part, const char *before)
+{
+	tdl__text lines = { 0 }, text = { 0 };
+	char name[TDL__LOG_NAME_MAX];
+	int fd;
+
+	if (overwrite && before[0] != '\0')
+		tdl__action_remove(&lines, before);
+	tdl__action_add(&lines, part, table->content.n, table->content.rows, &table->content.crc);
+	tdl__commit_info(&text, INT64_C(1700000000000) + version * 1000,
+			 overwrite ? "OVERWRITE" : "APPEND", version - 1, NULL, lines.p, lines.n);
+	if (lines.failed || text.failed)
+		errx(1, "out of memory");
+	tdl__log_name(name, version);
+	fd = create(table->log, name);
+	write_all(fd, text.p, text.n);
+	close(fd);
+	tdl__text_free(&lines);
+	tdl__text_free(&text);
+}
+
+static int make_table(const char *path, int64_t versions, size_t bytes, bool overwrite)
+{
+	struct table table = { .content = make_content(bytes) };
+	char part[64] = "", before[64];
+	tdl_schema *schema;
+	tdl_error error;
+
+	if (tdl_schema_parse(columns, sizeof columns / sizeof *columns, &schema, &error) < 0 ||
+	    tdl_table_create(path, schema, &error) < 0)
+		errx(1, "%s", error.message);
+	table.dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	table.log = openat(table.dir, TDL__LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (table.log < 0)
+		err(1, "%s", path);
+	for (int64_t version = 1; version <= versions; version++) {
+		strcpy(before, part);
+		make_part(&table, !overwrite, part);
+		make_commit(&table, version, overwrite, part, before);
+	}
+	free(table.content.bytes);
+	tdl_schema_free(schema);
+	close(table.log);
+	close(table.dir);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (strcmp(what, "rows") == 0 && argc == 3)
+		return make_rows(strtoull(argv[2], NULL, 10) << 20);
+	if ((strcmp(what, "append") == 0 || strcmp(what, "overwrite") == 0) && argc == 5)
+		return make_table(argv[2], strtoll(argv[3], NULL, 10), strtoull(argv[4], NULL, 10),
+				  what[0] == 'o');
+	errx(2, "usage: data rows MIB | data append|overwrite DIR VERSIONS BYTES");
+}
