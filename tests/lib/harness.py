@@ -414,9 +414,11 @@ class TestCase(unittest.TestCase):
 
     def _remove_scratch(self):
         def retry(function, path, _):
-            # Tests take permissions away; an ordinary user needs them back to clear up.
+            # Tests take permissions away; an ordinary user needs them back to clear up. What the
+            # scratch directory lies in is not ours.
             with contextlib.suppress(OSError):
-                os.chmod(os.path.dirname(path), stat.S_IRWXU)
+                if os.fspath(path) != str(self.scratch):
+                    os.chmod(os.path.dirname(path), stat.S_IRWXU)
                 os.chmod(path, stat.S_IRWXU)
                 function(path)
 
