@@ -294,7 +294,6 @@ static enum hold process_holds(int dir, uint64_t ino, bool *blind)
 /* Whom one look has seen already. */
 struct sight {
 	struct tdfs_look *look;
-	pid_t besides; /* a process */
 	size_t count, room;
 	pid_t *seen;
 	enum hold most;
@@ -325,9 +324,11 @@ static void see_process(struct sight *sight, pid_t process, int dir, bool near)
 	struct tdfs_look *look = sight->look;
 	enum hold one;
 
-	if (process == sight->besides)
-		return;
 	one = process_holds(dir, look->ino, &look->blind);
+	if (process == look->aside) {
+		look->aside_holds = one != NOT_HELD;
+		return;
+	}
 	if (one == HELD_TILL_EXEC && near)
 		one = HELD;
 	if (one > sight->most)
@@ -490,8 +491,7 @@ void tdfs_look(struct tdfs_look *look)
 		see_closer(look, &closer);
 	besides = look->besides > 0 ? tdfs_process_find(look->besides) : NULL;
 	if (besides)
-		sight.besides = besides->id;
-	tdfs_process_unref(besides);
+		look->aside = besides->id;
 	for (size_t i = 0; i < look->count; i++) {
 		struct tdfs_suspect *one = &look->suspects[i];
 
@@ -500,6 +500,9 @@ void tdfs_look(struct tdfs_look *look)
 		    !(one->process && one->process->id == look->closing))
 			look->everyone = true;
 	}
+	if (besides && look->ino != 0 && see_first(&sight, besides->id))
+		see_process(&sight, besides->id, besides->dir, true);
+	tdfs_process_unref(besides);
 	if (look->ino == 0)
 		return;
 

@@ -60,7 +60,9 @@ struct tdfs_look {
 	struct tdfs_suspect *suspects;
 
 	/* What was seen. */
-	pid_t closing;	/* the closer's process; 0: unknown */
+	pid_t closing; /* the closer's process; 0: unknown */
+	pid_t aside;   /* that of `besides`; 0: unknown */
+	bool aside_holds;
 	bool held;	/* someone has it open for writing */
 	bool till_exec; /* but every such descriptor is close-on-exec, in other processes */
 	bool clean;	/* neither the closer nor a descendant has it: when the closer ends, nothing

@@ -26,6 +26,13 @@ static bool commits(const struct tdfs_drop *drop)
 	return drop->node.name && !tdfs_name_is_temporary(drop->node.name);
 }
 
+static void sleep_unlocked(struct tdfs_incoming *in, unsigned ms)
+{
+	tdfs_unlock(in);
+	in->backend.wait(in->backend.context, ms);
+	tdfs_lock(in);
+}
+
 static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inode *node,
 				      const struct tdfs_caller *caller, int flags)
 {
@@ -51,8 +58,9 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 		tdfs_drop_rewritten(in, drop);
 	handle->serial = ++drop->opens;
 	drop->writers++;
+	drop->unclosed++;
 	drop->writer = caller->uid;
-	handle->tid = caller->tid;
+	handle->opener = handle->tid = caller->tid;
 	tdfs_people_note(in, drop, caller->tid, true);
 	return handle;
 }
@@ -187,15 +195,46 @@ static int open_published(struct tdfs_incoming *in, struct tdfs_drop *drop,
 	return ESTALE;
 }
 
-/* O_TRUNC while another process has it open for writing. */
+/* A handle that is surely open, and not the caller's own. */
+static bool another_is_open(struct tdfs_incoming *in, struct tdfs_drop *drop,
+			    const struct tdfs_caller *caller, pid_t process)
+{
+	for (struct tdfs_handle *handle = in->handles; handle; handle = handle->next) {
+		if (handle->node == &drop->node && handle->writes && !handle->closed &&
+		    handle->opener != caller->tid &&
+		    !tdfs_people_same(drop, handle->opener, process))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * O_TRUNC while another process has it open for writing. Where nobody has, but bytes are not
+ * published, their last close is on its way to us: they must not be lost.
+ */
 static int may_truncate(struct tdfs_incoming *in, struct tdfs_drop *drop,
 			const struct tdfs_caller *caller)
 {
-	if (drop->writers == 0)
-		return 0;
-	if (!caller->may_wait)
-		return TDFS_LATER;
-	return tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, -1, caller->tid).held ? EBUSY : 0;
+	int64_t until = in->backend.now(in->backend.context) + TDFS_LOOKS_MS;
+
+	while (drop->writers > 0 && drop->state == TDFS_OPEN) {
+		struct tdfs_verdict verdict;
+
+		if (!caller->may_wait)
+			return TDFS_LATER;
+		verdict = tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, -1, caller->tid);
+		if (drop->state != TDFS_OPEN)
+			break;
+		if (verdict.held || another_is_open(in, drop, caller, verdict.aside))
+			return EBUSY;
+		if (verdict.aside_holds || !commits(drop) ||
+		    (!tdfs_drop_unpublished(drop) && drop->looking == 0))
+			break;
+		if (in->backend.now(in->backend.context) >= until)
+			return EBUSY;
+		sleep_unlocked(in, TDFS_STEP_MS);
+	}
+	return 0;
 }
 
 static int truncate_all(struct tdfs_incoming *in, struct tdfs_drop *drop)
@@ -278,6 +317,9 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	if (!drop || !handle->writes)
 		return 0;
 	tdfs_lock(in);
+	if (!handle->closed)
+		drop->unclosed--;
+	handle->closed = true;
 	tdfs_people_note(in, drop, caller->tid, false);
 	if (drop->state == TDFS_PUBLISHED) {
 		why = drop->answer;
@@ -288,13 +330,6 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	}
 	tdfs_unlock(in);
 	return why;
-}
-
-static void sleep_unlocked(struct tdfs_incoming *in, unsigned ms)
-{
-	tdfs_unlock(in);
-	in->backend.wait(in->backend.context, ms);
-	tdfs_lock(in);
 }
 
 /*
@@ -311,6 +346,8 @@ static bool is_held(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t clos
 			drop->state == TDFS_PUBLISHED ? TDFS_LOOK_KILLED : TDFS_LOOK_HOLDERS,
 			closer, 0);
 
+		if (drop->unclosed > 0)
+			return true;
 		if (!verdict.held || !verdict.till_exec || !tdfs_drop_unpublished(drop) ||
 		    in->backend.now(in->backend.context) >= until)
 			return verdict.held;
@@ -354,7 +391,7 @@ static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t closer
 			return 0;
 		if (!tdfs_drop_unpublished(drop))
 			return drop->answer;
-		if (held)
+		if (held || drop->unclosed > 0)
 			return 0;
 		wait_for_looks(in, drop);
 		if (drop->state != TDFS_OPEN || drop->opens != opens || drop->changes != changes ||
@@ -408,6 +445,8 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 		if (is_left_over(in, drop))
 			(void)tdfs_drop_publish(in, drop, drop->node.name);
 	}
+	if (drop && !handle->closed)
+		drop->unclosed--;
 	if (drop && --drop->writers == 0 && drop->unasked && drop->node.name &&
 	    drop->state == TDFS_OPEN && drop->changes == 0)
 		tdfs_drop_cancel(in, drop);
@@ -462,17 +501,23 @@ void tdfs_incoming_close(struct tdfs_incoming *in)
 	tdfs_unlock(in);
 }
 
+/* Nobody has it open, and every close had its answer. */
+static bool is_complete(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	if (drop->unanswered || drop->unclosed > 0)
+		return false;
+	return drop->writers == 0 || !tdfs_people_look(in, drop, TDFS_LOOK_EVERYWHERE, -1, 0).held;
+}
+
 static void settle_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	if (!commits(drop) || !tdfs_drop_unpublished(drop))
 		return;
-	if (!drop->unanswered &&
-	    (drop->writers == 0 || !tdfs_people_look(in, drop, TDFS_LOOK_EVERYWHERE, -1, 0).held)) {
+	if (is_complete(in, drop))
 		(void)tdfs_drop_publish(in, drop, drop->node.name);
-		return;
-	}
-	in->backend.say(in->backend.context, drop->node.name,
-			"not committed: it was not complete when the mount ended");
+	else
+		in->backend.say(in->backend.context, drop->node.name,
+				"not committed: it was not complete when the mount ended");
 }
 
 void tdfs_incoming_settle(struct tdfs_incoming *in)

@@ -221,7 +221,8 @@ static int rename_open(struct rename *r)
 	if (commit && drop->writers > 0) {
 		uint64_t opens = drop->opens, changes = drop->changes;
 
-		commit = !tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, r->caller->tid, 0).held;
+		commit = !tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, r->caller->tid, 0).held &&
+			 drop->unclosed == 0;
 		if (drop->state != TDFS_OPEN || drop->opens != opens || drop->changes != changes ||
 		    tdfs_inode_by_name(in, r->from) != &drop->node)
 			return AGAIN;

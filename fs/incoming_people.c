@@ -40,6 +40,13 @@ static struct tdfs_person *find_process(struct tdfs_drop *drop, pid_t process)
 	return NULL;
 }
 
+bool tdfs_people_same(struct tdfs_drop *drop, pid_t tid, pid_t process)
+{
+	const struct tdfs_person *person = find_tid(drop, tid);
+
+	return person && person->process && tdfs_process_id(person->process) == process;
+}
+
 static void remove_person(struct tdfs_drop *drop, struct tdfs_person *person)
 {
 	tdfs_process_unref(person->process);
@@ -233,6 +240,8 @@ struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop 
 	learn_ended(drop, look);
 	verdict.held = look->held;
 	verdict.till_exec = look->till_exec;
+	verdict.aside = look->aside;
+	verdict.aside_holds = look->aside_holds;
 	if (look->blind && !in->blind) {
 		in->blind = true;
 		in->backend.say(in->backend.context, NULL,

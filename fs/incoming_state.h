@@ -14,6 +14,10 @@
  * It is frozen while PUBLISHING: whoever wants to write to it, to open it for writing, to rename
  * or to remove it, waits. A drop that is PUBLISHED and still has its name is a ghost.
  *
+ * A handle for writing that no close has come for is open, or about to be: between our answer to
+ * an open and the descriptor's appearance in /proc there is a moment. Only where each of them has
+ * seen a close, /proc is asked.
+ *
  * Everything is guarded by tdfs_incoming.lock, but for the staged bytes themselves: `writing`
  * counts the pwrite() calls that run without it, and a commit begins when there are none.
  */
@@ -83,6 +87,8 @@ struct tdfs_drop {
 	int answer;	  /* the outcome then: what further closes get */
 	uint64_t opens;	  /* counts handles for writing */
 	unsigned writers; /* of them, those not released */
+	unsigned
+		unclosed; /* of them, those that not one close has come for: they are surely open */
 	unsigned writing;
 	bool telling;	  /* the backend of bytes that were written */
 	unsigned looking; /* closes whose look into /proc is not over */
@@ -105,7 +111,9 @@ struct tdfs_handle {
 	struct tdfs_handle *next, **link; /* of all, for those whose release never comes */
 	struct tdfs_inode *node;
 	bool reads, writes, appends;
+	bool closed;	 /* a close has come: whether it is still open, only /proc can tell */
 	uint64_t serial; /* the drop's `opens` when it was made */
+	pid_t opener;	 /* a thread */
 	pid_t tid;	 /* that wrote last */
 };
 
@@ -189,7 +197,11 @@ int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_drop *drop,
 struct tdfs_verdict {
 	bool held;
 	bool till_exec;
+	pid_t aside; /* the process of `besides`; 0: unknown */
+	bool aside_holds;
 };
+/* Whether the thread, which had to do with the drop, is known to belong to the process. */
+bool tdfs_people_same(struct tdfs_drop *drop, pid_t tid, pid_t process);
 /* Looks who holds the drop, marks it tainted where a writer is being killed. Gives the lock up
  * meanwhile. */
 enum tdfs_sight {

@@ -96,6 +96,8 @@ static bool play_look(void *context, struct tdfs_look *look)
 	if (look->ino != 0) {
 		look->held = world.held;
 		look->till_exec = world.held && world.till_exec;
+		look->aside = look->besides;
+		look->aside_holds = world.own;
 	}
 	if (world.killed) {
 		look->killed[look->n_killed++] =

@@ -15,6 +15,7 @@ struct world {
 	unsigned commits, creates, live;
 	int code;     /* what the next commits give */
 	bool held;    /* somebody holds every file */
+	bool own;     /* whoever opens has it open already */
 	bool in_time; /* looks end */
 	bool till_exec;
 	unsigned waits; /* until this many waits have passed */

@@ -102,6 +102,22 @@ Test(incoming, but_not_for_ever)
 	cr_expect_eq(world.commits, 1);
 }
 
+/* Between our answer to an open and the descriptor's appearance in /proc there is a moment. */
+Test(incoming, a_handle_is_open_until_a_close_comes)
+{
+	struct tdfs_handle *one = create(7, "a", O_WRONLY), *two;
+
+	write_at(7, one, "x\n", 0);
+	cr_assert_eq(open_it(8, "a", O_WRONLY, &two), 0);
+	cr_expect_eq(flush(7, one), 0);
+	release(one);
+	cr_expect_eq(world.commits, 0);
+	write_at(8, two, "y\n", 2);
+	cr_expect_eq(flush(8, two), 0);
+	cr_expect_str_eq(world.committed, "x\ny\n");
+	release(two);
+}
+
 static struct tdfs_handle *other;
 
 static void write_meanwhile(void)

@@ -240,16 +240,38 @@ Test(incoming_names, truncating_what_another_has_open)
 	world.held = true;
 	cr_expect_eq(open_it(8, "a", O_WRONLY | O_TRUNC, &second), EBUSY);
 	world.held = false;
-	cr_expect_eq(open_it(8, "a", O_WRONLY | O_TRUNC, &second), 0);
+	cr_expect_eq(open_it(8, "a", O_WRONLY | O_TRUNC, &second), EBUSY, "no close has come");
+	world.held = true;
+	cr_expect_eq(flush(7, handle), 0);
+	world.held = false;
+	cr_expect_eq(open_it(8, "a", O_WRONLY | O_TRUNC, &second), EBUSY, "a close must come");
+	cr_expect_eq(flush(7, handle), 0);
+	second = reopen(8, "a", O_WRONLY | O_TRUNC);
 	write_at(8, second, "y\n", 0);
 	cr_expect_eq(flush(8, second), 0);
-	cr_expect_str_eq(world.committed, "y\n");
+	cr_expect_str_eq(world.committed, "x\ny\n");
 	release(handle);
 	release(second);
-	cr_expect_eq(world.commits, 1);
+	cr_expect_eq(world.commits, 2);
 }
 
 static struct tdfs_handle *other;
+Test(incoming_names, truncating_ones_own)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY), *second;
+
+	write_at(7, handle, "x\n", 0);
+	world.own = true;
+	cr_expect_eq(open_it(7, "a", O_WRONLY | O_TRUNC, &second), 0);
+	write_at(7, second, "y\n", 0);
+	cr_expect_eq(flush(7, second), 0, "the first is open");
+	cr_expect_eq(world.commits, 0);
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_str_eq(world.committed, "y\n");
+	release(handle);
+	release(second);
+}
+
 static pthread_t thread;
 static int second_answer;
 
