@@ -66,7 +66,7 @@ bool tdfs_background_detach(int ready)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	bool heard;
 
-	tdfs_msg_to_syslog();
+	tdfs_msg_detach();
 	if (chdir("/") < 0)
 		tdfs_msg(LOG_WARNING, "/: %s", strerror(errno));
 	setsid();

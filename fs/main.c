@@ -20,6 +20,7 @@
 #include "opts.h"
 #include "place.h"
 #include "readers.h"
+#include "remount.h"
 #include "serve.h"
 #include "tree.h"
 
@@ -35,9 +36,13 @@ static const char usage[] =
 	"  -V  show the version\n"
 	"\n"
 	"  -o ro               nothing can be dropped, nothing is written\n"
+	"  -o version=N        version N alone, read-only: its directory is the root\n"
 	"  -o allow_other      let other users in, as far as the table's modes let them\n"
 	"  -o allow_root       let root in\n"
+	"  -o uid=N,gid=N      show this owner instead of the table's\n"
+	"  -o umask=M          show all modes without these bits instead of the table's\n"
 	"  -o auto_unmount     unmount when the daemon dies\n"
+	"  -o log=FILE         messages to the end of this file instead of syslog\n"
 	"  -o max_threads=N    threads that answer requests (10)\n"
 	"  -o max_read=N       bytes in one read request (1048576)\n"
 	"  -o read_ahead_kb=N  how far the kernel reads ahead (1024; 0: its own choice)\n"
@@ -142,6 +147,28 @@ static int open_incoming(struct tdfs *tdfs, tdl_error *error)
 	return tdfs_incoming_new(tdfs, &tdfs->incoming, error);
 }
 
+/* A single version must be there, and all its files, before it is shown. */
+static int check_version(const struct tdfs *tdfs, tdl_error *error)
+{
+	tdl_snapshot *snapshot;
+	uint64_t size;
+	int result, fd;
+
+	if (tdfs->options->version < 0)
+		return 0;
+	result = tdl_snapshot_open(tdfs->table, tdfs->options->version, &snapshot, error);
+	if (result < 0)
+		return result;
+	result = tdl_snapshot_size(snapshot, &size, error);
+	for (uint64_t i = 0; result == 0 && i < tdl_snapshot_info(snapshot)->files; i++) {
+		result = tdl_snapshot_open_file(snapshot, i, &fd, error);
+		if (result == 0)
+			close(fd);
+	}
+	tdl_snapshot_unref(snapshot);
+	return result;
+}
+
 /* Everything from opening the table to closing it. */
 static int mount_table(const struct tdfs_options *options, const char *table,
 		       const char *mountpoint, int ready)
@@ -156,12 +183,16 @@ static int mount_table(const struct tdfs_options *options, const char *table,
 		tdfs_msg(LOG_ERR, "%s", error.message);
 		return status;
 	}
-	tree.table = tdfs.table;
+	tree = (struct tdfs_tree){ tdfs.table, options->version, options->shown };
 	tdfs.tree = &tree;
 	tdfs.buffers = tdfs_buffers_new();
 	tdfs.readers = tdfs_readers_new();
 	if (tdfs.buffers == NULL || tdfs.readers == NULL) {
 		tdfs_msg(LOG_ERR, "out of memory");
+		goto free_readers;
+	}
+	if (check_version(&tdfs, &error) < 0) {
+		tdfs_msg(LOG_ERR, "%s", error.message);
 		goto free_readers;
 	}
 	if (open_incoming(&tdfs, &error) < 0) {
@@ -188,6 +219,8 @@ static int run(const struct tdfs_options *options)
 	char *table, *mountpoint, why[TDL_MESSAGE_MAX];
 	int status, ready = -1;
 
+	if (options->remount)
+		return tdfs_remount(options);
 	if (tdfs_place_find(options->table, options->mountpoint, &table, &mountpoint, why,
 			    sizeof why) < 0) {
 		tdfs_msg(LOG_ERR, "%s", why);
@@ -198,6 +231,17 @@ static int run(const struct tdfs_options *options)
 	free(table);
 	free(mountpoint);
 	return status;
+}
+
+static bool start_log(const struct tdfs_options *options)
+{
+	int error = options->log == NULL ? 0 : tdfs_msg_log(options->log);
+
+	if (error == EINVAL)
+		tdfs_msg(LOG_ERR, "%s: cannot log to what is no regular file", options->log);
+	else if (error != 0)
+		tdfs_msg(LOG_ERR, "%s: %s", options->log, strerror(error));
+	return error == 0;
 }
 
 int main(int argc, char **argv)
@@ -220,7 +264,7 @@ int main(int argc, char **argv)
 		tdfs_msg_start(options.debug);
 		fuse_set_log_func(log_of_libfuse);
 		raise_descriptor_limit();
-		status = run(&options);
+		status = start_log(&options) ? run(&options) : EXIT_FAILURE;
 	}
 	tdfs_options_clear(&options);
 	return status;

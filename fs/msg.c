@@ -5,11 +5,14 @@
  */
 #include "msg.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,9 +33,10 @@ struct fault {
 static struct {
 	pthread_mutex_t lock; /* of all below */
 	bool debug;
-	bool to_syslog;
+	bool detached;
+	int log; /* a descriptor, or -1 */
 	struct fault faults[FAULTS];
-} state = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} state = { .lock = PTHREAD_MUTEX_INITIALIZER, .log = -1 };
 
 void tdfs_msg_start(bool debug)
 {
@@ -41,11 +45,31 @@ void tdfs_msg_start(bool debug)
 	pthread_mutex_unlock(&state.lock);
 }
 
-void tdfs_msg_to_syslog(void)
+int tdfs_msg_log(const char *path)
+{
+	/* It must not wait for somebody who reads a FIFO. */
+	int fd =
+		open(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0640);
+	struct stat st;
+
+	if (fd < 0)
+		return errno;
+	if (fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))) {
+		close(fd);
+		return EINVAL;
+	}
+	pthread_mutex_lock(&state.lock);
+	state.log = fd;
+	pthread_mutex_unlock(&state.lock);
+	return 0;
+}
+
+void tdfs_msg_detach(void)
 {
 	pthread_mutex_lock(&state.lock);
-	openlog(PROGRAM, LOG_PID, LOG_DAEMON);
-	state.to_syslog = true;
+	if (state.log < 0)
+		openlog(PROGRAM, LOG_PID, LOG_DAEMON);
+	state.detached = true;
 	pthread_mutex_unlock(&state.lock);
 }
 
@@ -105,22 +129,42 @@ static void escape(char *out, size_t size, const char *text)
 	out[used] = '\0';
 }
 
+/* One write a line, so that daemons can share a file. */
+static void put_to(int fd, const char *head, const char *clean)
+{
+	char line[LINE_MAX_ + 128];
+	int length = snprintf(line, sizeof line, "%s: %s\n", head, clean);
+	ssize_t written = write(fd, line, (size_t)length);
+
+	(void)written; /* nobody is left to be told */
+}
+
+static void put_to_log(const char *clean)
+{
+	char when[40] = "", head[120];
+	struct timespec now;
+	struct tm tm;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (localtime_r(&now.tv_sec, &tm) != NULL)
+		strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+	snprintf(head, sizeof head, "%s.%03ld " PROGRAM "[%ld]", when, now.tv_nsec / 1000000,
+		 (long)getpid());
+	put_to(state.log, head, clean);
+}
+
 /* Called with the lock held: lines come out whole, one after the other. */
 static void put(int priority, const char *text)
 {
-	char line[LINE_MAX_ + sizeof PROGRAM + 3];
 	char clean[LINE_MAX_];
-	int length;
-	ssize_t written;
 
 	escape(clean, sizeof clean, text);
-	if (state.to_syslog) {
+	if (state.log >= 0)
+		put_to_log(clean);
+	else if (state.detached)
 		syslog(priority, "%s", clean);
-		return;
-	}
-	length = snprintf(line, sizeof line, PROGRAM ": %s\n", clean);
-	written = write(STDERR_FILENO, line, (size_t)length);
-	(void)written; /* nobody is left to be told */
+	if (!state.detached)
+		put_to(STDERR_FILENO, PROGRAM, clean);
 }
 
 void tdfs_msg(int priority, const char *format, ...)

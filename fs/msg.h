@@ -8,13 +8,17 @@
 #include "tinydelta.h"
 
 /*
- * What the daemon has to say: one line a message, to stderr in the foreground and to syslog behind.
+ * What the daemon has to say: one line a message, to stderr in the foreground and to syslog behind,
+ * or to a file in both.
  * Control bytes, line breaks and bytes that are no UTF-8 are escaped, so that no file name can
  * forge a line. Priorities are syslog's; LOG_DEBUG is dropped unless asked for. Thread-safe.
  */
 void tdfs_msg_start(bool debug);
-/* From now on to syslog. */
-void tdfs_msg_to_syslog(void);
+/* From now on to this file as well, at its end, with the time before each line. Returns 0, or an
+ * errno (EINVAL: it is neither a regular file nor a device). */
+int tdfs_msg_log(const char *path);
+/* From now on no more to stderr; to syslog, unless there is a file. */
+void tdfs_msg_detach(void);
 
 void tdfs_msg(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

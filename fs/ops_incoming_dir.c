@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "ops_incoming.h"
+#include "tree.h"
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
@@ -142,13 +143,12 @@ int tdfs_incoming_dir_stat(const struct tdfs *tdfs, struct stat *st)
 		return errno;
 	memset(st, 0, sizeof *st);
 	st->st_ino = TDFS_INO_INCOMING;
+	st->st_mode = S_IFDIR;
+	tdfs_tree_own(tdfs->tree, &table, 0777, st);
 	/* Several users of one table do not remove each other's files. */
-	st->st_mode = S_IFDIR | (table.st_mode & 0777);
-	if (table.st_mode & 0022)
+	if (st->st_mode & 0022)
 		st->st_mode |= S_ISVTX;
 	st->st_nlink = 2;
-	st->st_uid = table.st_uid;
-	st->st_gid = table.st_gid;
 	st->st_blksize = 4096;
 	st->st_mtim = st->st_atim = st->st_ctim = tdfs_incoming_changed(tdfs->incoming);
 	return 0;

@@ -71,7 +71,11 @@ static const char *const ignored[] = {
 	"diratime", "nodiratime", "lazytime", "nolazytime", "auto",	   "noauto",
 	"user",	    "nouser",	  "users",    "nousers",    "owner",	   "noowner",
 	"group",    "nogroup",	  "_netdev",  "nofail",	    "silent",	   "loud",
+	"mand",	    "nomand",	  "iversion", "noiversion",
 };
+
+/* What /proc/mounts shows of a FUSE mount: mount(8) repeats it in a remount. */
+static const char *const facts[] = { "blksize", "fd", "group_id", "rootmode", "user_id" };
 
 /* Security labels, which may hold commas within quotes. */
 static const char *const labels[] = { "context", "fscontext", "defcontext", "rootcontext" };
@@ -86,18 +90,19 @@ static bool listed(const char *const *list, size_t count, const char *name)
 
 #define LISTED(list, name) listed(list, sizeof(list) / sizeof *(list), name)
 
-static bool number(const char *text, unsigned long min, unsigned long max, unsigned *out)
+/* Digits of a base up to 10, and nothing else. */
+static bool number(const char *text, int base, uint64_t min, uint64_t max, uint64_t *out)
 {
-	unsigned long value;
+	unsigned long long value;
 	char *end;
 
-	if (text == NULL || *text < '0' || *text > '9')
+	if (*text < '0' || *text > '9')
 		return false;
 	errno = 0;
-	value = strtoul(text, &end, 10);
+	value = strtoull(text, &end, base);
 	if (errno != 0 || *end != '\0' || value < min || value > max)
 		return false;
-	*out = (unsigned)value;
+	*out = value;
 	return true;
 }
 
@@ -112,6 +117,81 @@ static int set_text(char **text, const char *value)
 	return 0;
 }
 
+/* The options with a number. What it means is for set_number(). */
+static const struct {
+	const char *name;
+	int base;
+	uint64_t min, max;
+} numbers[] = {
+	{ "gid", 10, 0, UINT32_MAX - 1 },      { "max_read", 10, MIN_READ, UINT32_MAX },
+	{ "max_threads", 10, 1, MAX_THREADS }, { "read_ahead_kb", 10, 0, MAX_AHEAD },
+	{ "uid", 10, 0, UINT32_MAX - 1 },      { "umask", 8, 0, 0777 },
+	{ "version", 10, 0, INT64_MAX },
+};
+
+static void set_number(struct tdfs_options *options, const char *name, uint64_t value)
+{
+	if (strcmp(name, "gid") == 0) {
+		options->shown.has_gid = true;
+		options->shown.gid = (gid_t)value;
+	} else if (strcmp(name, "max_read") == 0) {
+		options->max_read = value > TDFS_MAX_READ ? TDFS_MAX_READ : (unsigned)value;
+	} else if (strcmp(name, "max_threads") == 0) {
+		options->max_threads = (unsigned)value;
+	} else if (strcmp(name, "read_ahead_kb") == 0) {
+		options->read_ahead_kib = (unsigned)value;
+	} else if (strcmp(name, "uid") == 0) {
+		options->shown.has_uid = true;
+		options->shown.uid = (uid_t)value;
+	} else if (strcmp(name, "umask") == 0) {
+		options->shown.has_umask = true;
+		options->shown.umask = (mode_t)value;
+	} else {
+		options->version = (int64_t)value;
+	}
+}
+
+/* Where the text of an option that has one goes; NULL: it has none. */
+static char **text_of(struct tdfs_options *options, const char *name)
+{
+	return strcmp(name, "fsname") == 0    ? &options->fsname
+	       : strcmp(name, "subtype") == 0 ? &options->subtype
+	       : strcmp(name, "log") == 0     ? &options->log
+					      : NULL;
+}
+
+/* One "name=value" of an option list. */
+static int take_value(struct tdfs_options *options, const char *name, const char *value, char *why,
+		      size_t size)
+{
+	char **text = text_of(options, name);
+	uint64_t given;
+
+	if (text != NULL && *value != '\0')
+		return set_text(text, value) == 0 ? 0 : no_memory(why, size);
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+		if (strcmp(numbers[i].name, name) != 0)
+			continue;
+		if (!number(value, numbers[i].base, numbers[i].min, numbers[i].max, &given))
+			return refuse(why, size, "option %s: \"%s\" is not valid", name, value);
+		set_number(options, name, given);
+		return 0;
+	}
+	if (text != NULL)
+		return refuse(why, size, "option %s: \"%s\" is not valid", name, value);
+	for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+		if (strcmp(facts[i], name) == 0) {
+			options->fact = facts[i];
+			return 0;
+		}
+	}
+	if (!LISTED(labels, name))
+		return refuse(why, size, "unknown option: %s=%s", name, value);
+	if (tdfs_options_append(&options->flags, name, value) < 0)
+		return no_memory(why, size);
+	return 0;
+}
+
 /* One "name" or "name=value" of an option list. */
 static int take_flag(struct tdfs_options *options, const char *name, const char *value, char *why,
 		     size_t size)
@@ -119,34 +199,8 @@ static int take_flag(struct tdfs_options *options, const char *name, const char 
 	if (strncmp(name, "x-", 2) == 0 || strncmp(name, "X-", 2) == 0 ||
 	    strcmp(name, "comment") == 0)
 		return 0;
-	if (value != NULL) {
-		if (strcmp(name, "max_threads") == 0 &&
-		    number(value, 1, MAX_THREADS, &options->max_threads))
-			return 0;
-		if (strcmp(name, "max_read") == 0 &&
-		    number(value, MIN_READ, 0xffffffff, &options->max_read)) {
-			if (options->max_read > TDFS_MAX_READ)
-				options->max_read = TDFS_MAX_READ;
-			return 0;
-		}
-		if (strcmp(name, "read_ahead_kb") == 0 &&
-		    number(value, 0, MAX_AHEAD, &options->read_ahead_kib))
-			return 0;
-		if (strcmp(name, "fsname") == 0 && *value != '\0')
-			return set_text(&options->fsname, value) == 0 ? 0 : no_memory(why, size);
-		if (strcmp(name, "subtype") == 0 && *value != '\0')
-			return set_text(&options->subtype, value) == 0 ? 0 : no_memory(why, size);
-		if (LISTED(labels, name)) {
-			if (tdfs_options_append(&options->flags, name, value) < 0)
-				return no_memory(why, size);
-			return 0;
-		}
-		if (strcmp(name, "max_threads") == 0 || strcmp(name, "max_read") == 0 ||
-		    strcmp(name, "read_ahead_kb") == 0 || strcmp(name, "fsname") == 0 ||
-		    strcmp(name, "subtype") == 0)
-			return refuse(why, size, "option %s: \"%s\" is not valid", name, value);
-		return refuse(why, size, "unknown option: %s=%s", name, value);
-	}
+	if (value != NULL)
+		return take_value(options, name, value, why, size);
 	if (strcmp(name, "ro") == 0 || strcmp(name, "rw") == 0) {
 		options->read_only = name[1] == 'o';
 	} else if (strcmp(name, "allow_other") == 0) {
@@ -158,7 +212,7 @@ static int take_flag(struct tdfs_options *options, const char *name, const char 
 	} else if (strcmp(name, "debug") == 0) {
 		options->debug = options->foreground = true;
 	} else if (strcmp(name, "remount") == 0) {
-		return refuse(why, size, "option remount: use mount -i -o remount,... instead");
+		options->remount = true;
 	} else if (LISTED(passed_on, name)) {
 		if (tdfs_options_append(&options->flags, name, NULL) < 0)
 			return no_memory(why, size);
@@ -259,7 +313,8 @@ int tdfs_options_parse(struct tdfs_options *options, int count, char *const *arg
 {
 	bool operands_only = false;
 
-	*options = (struct tdfs_options){ .max_threads = DEFAULT_THREADS,
+	*options = (struct tdfs_options){ .version = -1,
+					  .max_threads = DEFAULT_THREADS,
 					  .max_read = TDFS_MAX_READ,
 					  .read_ahead_kib = DEFAULT_AHEAD };
 	if (set_text(&options->flags, "") < 0)
@@ -287,6 +342,10 @@ int tdfs_options_parse(struct tdfs_options *options, int count, char *const *arg
 	}
 	if (options->help || options->show_version)
 		return 0;
+	if (options->fact != NULL && !options->remount)
+		return refuse(why, size, "unknown option: %s", options->fact);
+	if (options->version >= 0)
+		options->read_only = true;
 	if (options->table == NULL)
 		return refuse(why, size, "no table given");
 	if (options->mountpoint == NULL)
@@ -300,6 +359,7 @@ void tdfs_options_clear(struct tdfs_options *options)
 	free(options->mountpoint);
 	free(options->fsname);
 	free(options->subtype);
+	free(options->log);
 	free(options->flags);
 	*options = (struct tdfs_options){ 0 };
 }

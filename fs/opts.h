@@ -4,11 +4,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 enum tdfs_access {
 	TDFS_OWNER_ONLY,  /* as FUSE has it: only who mounted */
 	TDFS_ALLOW_OTHER, /* everyone whom the modes let */
 	TDFS_ALLOW_ROOT,
+};
+
+/* Attributes that are shown instead of those of the table's directory. */
+struct tdfs_shown {
+	bool has_uid, has_gid, has_umask;
+	uid_t uid;
+	gid_t gid;
+	mode_t umask;
 };
 
 /* What the command line asks for. Strings are owned. */
@@ -22,12 +32,17 @@ struct tdfs_options {
 	bool single_threaded;
 	bool read_only;
 	bool auto_unmount;
+	bool remount;	  /* change the flags of what is mounted */
+	const char *fact; /* an option that is none, but is in a list made from /proc/mounts */
+	int64_t version;  /* show this one alone, which makes it read_only; -1: all of them */
+	struct tdfs_shown shown;
 	enum tdfs_access access;
 	unsigned max_threads;	 /* at least 1 */
 	unsigned max_read;	 /* bytes in one read request */
 	unsigned read_ahead_kib; /* 0: as the kernel has it */
 	char *fsname;		 /* NULL: the table's absolute path */
 	char *subtype;		 /* NULL: tinydeltafs */
+	char *log;		 /* the file for messages; NULL: syslog */
 	char *flags; /* generic mount flags, separated by commas, escaped for libfuse; "" none */
 };
 

@@ -202,12 +202,28 @@ static int find_version(const struct tdfs_tree *tree, int64_t version, bool *rea
 	return not_found(error);
 }
 
+/* Whether a node is in the tree at all, its version left aside. */
+static bool is_shown(const struct tdfs_tree *tree, struct tdfs_node node)
+{
+	return tree->only < 0 || node.kind == TDFS_ROOT ||
+	       (node.kind == TDFS_DATA && node.version == tree->only);
+}
+
+/* The directory whose names a directory shows. */
+static struct tdfs_node named_like(const struct tdfs_tree *tree, struct tdfs_node directory)
+{
+	if (tree->only >= 0 && directory.kind == TDFS_ROOT)
+		return (struct tdfs_node){ TDFS_VERSION, tree->only };
+	return directory;
+}
+
 int tdfs_tree_open_data(const struct tdfs_tree *tree, struct tdfs_node node,
 			tdl_snapshot **snapshot, uint64_t *size, tdl_error *error)
 {
 	tdl_snapshot *opened;
 	bool readable;
-	int result = find_version(tree, node.version, &readable, error);
+	int result = is_shown(tree, node) ? find_version(tree, node.version, &readable, error)
+					  : not_found(error);
 
 	if (result < 0)
 		return result;
@@ -227,7 +243,8 @@ int tdfs_tree_render(const struct tdfs_tree *tree, struct tdfs_node node, char *
 		     size_t *length, tdl_error *error)
 {
 	bool readable;
-	int result = find_version(tree, node.version, &readable, error);
+	int result = is_shown(tree, node) ? find_version(tree, node.version, &readable, error)
+					  : not_found(error);
 
 	if (result < 0)
 		return result;
@@ -271,6 +288,16 @@ static int system_error(tdl_error *error, const char *what)
 	return error->code;
 }
 
+void tdfs_tree_own(const struct tdfs_tree *tree, const struct stat *table, mode_t most,
+		   struct stat *st)
+{
+	const struct tdfs_shown *shown = &tree->shown;
+
+	st->st_mode |= most & (shown->has_umask ? ~shown->umask : table->st_mode);
+	st->st_uid = shown->has_uid ? shown->uid : table->st_uid;
+	st->st_gid = shown->has_gid ? shown->gid : table->st_gid;
+}
+
 int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct stat *st,
 		   enum tdfs_lasting *lasting, tdl_error *error)
 {
@@ -279,9 +306,13 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 	struct stat table;
 	off_t size = 0;
 	int64_t dated;
-	int result;
+	int result = 0;
 
-	if (kinds[node.kind].numbered)
+	if (!is_shown(tree, node))
+		result = not_found(error);
+	else if (node.kind == TDFS_ROOT && tree->only >= 0)
+		node.version = tree->only;
+	else if (kinds[node.kind].numbered)
 		result = find_version(tree, node.version, &readable, error);
 	else
 		result = newest_readable(tree, &node.version, error);
@@ -298,15 +329,13 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 		return system_error(error, "the table's directory");
 	*st = (struct stat){
 		.st_ino = tdfs_node_ino(node),
-		.st_mode =
-			(directory ? S_IFDIR | 0555u : S_IFREG | 0444u) & (S_IFMT | table.st_mode),
+		.st_mode = directory ? S_IFDIR : S_IFREG,
 		.st_nlink = 1,
-		.st_uid = table.st_uid,
-		.st_gid = table.st_gid,
 		.st_size = size,
 		.st_blocks = size / 512 + (size % 512 != 0),
 		.st_blksize = directory ? 4096 : 128 << 10,
 	};
+	tdfs_tree_own(tree, &table, directory ? 0555 : 0444, st);
 	st->st_mtim = st->st_ctim = st->st_atim = commit_time(info.timestamp);
 	if (kinds[node.kind].numbered)
 		*lasting = readable ? TDFS_FOR_EVER : TDFS_NOW;
@@ -370,11 +399,14 @@ static int follow(const struct tdfs_tree *tree, const struct rule *rule, struct 
 int tdfs_tree_lookup(const struct tdfs_tree *tree, struct tdfs_node directory, const char *name,
 		     struct tdfs_node *node, enum tdfs_lasting *lasting, tdl_error *error)
 {
+	if (!is_shown(tree, directory))
+		return not_found(error);
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
 		*node = name[1] == '\0' ? directory : tdfs_node_parent(directory);
 		*lasting = TDFS_NOW;
 		return 0;
 	}
+	directory = named_like(tree, directory);
 	for (size_t i = 0; i < RULES; i++) {
 		int64_t number = 0;
 
@@ -405,10 +437,12 @@ int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, ui
 	const struct rule *numbered = NULL;
 	int64_t version;
 
+	if (!is_shown(tree, directory))
+		return 0;
 	if (offset <= OFFSET_DOTDOT) {
 		tdl_error ignored; /* what exists is listed, readable or not */
 
-		if (offset == OFFSET_DOT && directory.kind != TDFS_VERSION)
+		if (offset == OFFSET_DOT && named_like(tree, directory).kind != TDFS_VERSION)
 			tdl_table_refresh(tree->table, &ignored);
 		*entry = (struct tdfs_entry){ .node = directory, .next = offset + 1 };
 		strcpy(entry->name, offset == OFFSET_DOT ? "." : "..");
@@ -416,6 +450,7 @@ int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, ui
 			entry->node = tdfs_node_parent(directory);
 		return 1;
 	}
+	directory = named_like(tree, directory);
 	for (size_t i = 0; i < RULES; i++) {
 		if (rules[i].directory != directory.kind)
 			continue;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "opts.h"
 #include "tinydelta.h"
 
 /*
@@ -52,9 +53,14 @@ struct tdfs_node tdfs_node_parent(struct tdfs_node node);
 #define TDFS_PATH_MAX 64
 const char *tdfs_node_path(struct tdfs_node node, char path[TDFS_PATH_MAX]);
 
-/* The tree of one table. Constant, so any number of threads may use it. */
+/*
+ * The tree of one table. Constant, so any number of threads may use it. With `only` there is
+ * nothing but one version, and the root is its directory.
+ */
 struct tdfs_tree {
 	tdl_table *table;
+	int64_t only; /* -1: all of them */
+	struct tdfs_shown shown;
 };
 
 /* How long what is told of a node or name holds. */
@@ -63,6 +69,13 @@ enum tdfs_lasting {
 	TDFS_A_MOMENT, /* some milliseconds: one path after another need not ask about the root */
 	TDFS_FOR_EVER, /* a version never changes */
 };
+
+/*
+ * The permissions and the owner that a directory or a file shows: `most`, of which what the table's
+ * directory has remains, or what the options say. Fills in st_mode's permissions, st_uid, st_gid.
+ */
+void tdfs_tree_own(const struct tdfs_tree *tree, const struct stat *table, mode_t most,
+		   struct stat *st);
 
 /*
  * Fills the attributes of a node. Directories take r and x from the table's directory as it is

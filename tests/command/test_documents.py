@@ -84,6 +84,7 @@ class Pages(TestCase):
             result = self.fails(
                 [harness.program("tinydeltafs"), "-o", name + value, "--", nowhere, nowhere],
                 status=None,
+                cwd=self.scratch,
             )
             self.assertNotIn("unknown option", result.error, name)
 
@@ -95,7 +96,7 @@ class Pages(TestCase):
         for line in re.findall(r"(?m)^\.It Cm (.*)$", listed):
             documented.update(re.findall(r"[a-z_]{2,}", re.sub(r"\bAr \w+", "", line)))
         self.assertGreater(len(documented), 10)
-        passed = set(re.findall(r'\{ "([a-z_]+)", PASS', source)) | {"ro", "rw"}
+        passed = set(re.findall(r'\{ "([a-z_]+)", PASS', source)) | {"ro", "rw", "remount"}
         self.assertEqual(documented - passed, set())
 
 

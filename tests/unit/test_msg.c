@@ -3,9 +3,11 @@
  * One line a message, whatever is in it, and no floods.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "msg.h"
@@ -100,4 +102,48 @@ Test(msg, more_faults_than_are_kept)
 	for (const char *at = caught(); (at = strchr(at, '\n')) != NULL; at++)
 		lines++;
 	cr_assert_eq(lines, 200);
+}
+
+Test(msg, to_a_file)
+{
+	char name[] = "/tmp/test_msg.XXXXXX", line[256];
+	FILE *log;
+
+	close(mkstemp(name));
+	cr_assert_eq(tdfs_msg_log(name), 0);
+	tdfs_msg(LOG_ERR, "one");
+	cr_assert_str_eq(caught(), "tinydeltafs: one\n", "stderr as well");
+	tdfs_msg_detach();
+	tdfs_msg(LOG_ERR, "two\n");
+	cr_assert_str_eq(caught(), "tinydeltafs: one\n");
+	log = fopen(name, "r");
+	for (int i = 0; i < 2; i++) {
+		int year, month, day, hour, minute, second, ms, pid;
+		char word[16];
+
+		cr_assert_not_null(fgets(line, sizeof line, log));
+		cr_assert_eq(sscanf(line, "%4d-%2d-%2d %2d:%2d:%2d.%3d tinydeltafs[%d]: %15s",
+				    &year, &month, &day, &hour, &minute, &second, &ms, &pid, word),
+			     9, "%s", line);
+		cr_assert_eq(pid, getpid());
+		cr_assert_str_eq(word, i == 0 ? "one" : "two\\x0a");
+	}
+	cr_assert_null(fgets(line, sizeof line, log));
+	fclose(log);
+	unlink(name);
+}
+
+Test(msg, no_file_to_log_to)
+{
+	char name[] = "/tmp/test_msg.XXXXXX";
+
+	cr_assert_eq(tdfs_msg_log("/nonexistent/log"), ENOENT);
+	cr_assert_eq(tdfs_msg_log("/tmp"), EISDIR);
+	cr_assert_not_null(mkdtemp(name));
+	rmdir(name);
+	cr_assert_eq(mkfifo(name, 0600), 0);
+	cr_assert_eq(tdfs_msg_log(name), ENXIO, "it does not wait for a reader");
+	unlink(name);
+	tdfs_msg(LOG_ERR, "still");
+	cr_assert_str_eq(caught(), "tinydeltafs: still\n");
 }

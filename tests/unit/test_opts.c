@@ -111,6 +111,44 @@ Test(opts, values)
 	cr_assert_str_eq(options.fsname, "second");
 }
 
+Test(opts, one_version)
+{
+	GOOD("t m");
+	cr_assert_eq(options.version, -1);
+	clear();
+	GOOD("t m -o version=0,rw");
+	cr_assert_eq(options.version, 0);
+	cr_assert(options.read_only, "whatever else is said");
+	clear();
+	GOOD("t m -o version=9223372036854775807");
+	cr_assert_eq(options.version, INT64_MAX);
+}
+
+Test(opts, owner_and_mode)
+{
+	GOOD("t m");
+	cr_assert_not(options.shown.has_uid || options.shown.has_gid || options.shown.has_umask);
+	clear();
+	GOOD("t m -o uid=1000,gid=0,umask=027");
+	cr_assert(options.shown.has_uid && options.shown.has_gid && options.shown.has_umask);
+	cr_assert_eq(options.shown.uid, 1000);
+	cr_assert_eq(options.shown.gid, 0);
+	cr_assert_eq(options.shown.umask, 027);
+}
+
+Test(opts, a_log)
+{
+	GOOD("t m -o log=/var/log/a\\,b.log");
+	cr_assert_str_eq(options.log, "/var/log/a,b.log");
+}
+
+Test(opts, a_remount)
+{
+	GOOD("t m -o rw,user_id=0,group_id=0,remount,noatime");
+	cr_assert(options.remount);
+	cr_assert_str_eq(options.flags, "noatime");
+}
+
 Test(opts, commas_in_values)
 {
 	GOOD("t m -o fsname=a\\,b\\\\c,ro");
@@ -152,7 +190,17 @@ Test(opts, refused)
 	    "option read_ahead_kb: \"99999999999999999999\" is not valid");
 	BAD("a b -o fsname=", "option fsname: \"\" is not valid");
 	BAD("a b -o max_threads", "unknown option: max_threads");
-	BAD("a b -o remount,ro", "option remount: use mount -i -o remount,... instead");
+	BAD("a b -o version=-1", "option version: \"-1\" is not valid");
+	BAD("a b -o version=latest", "option version: \"latest\" is not valid");
+	BAD("a b -o version=99999999999999999999",
+	    "option version: \"99999999999999999999\" is not valid");
+	BAD("a b -o version", "unknown option: version");
+	BAD("a b -o uid=4294967295", "option uid: \"4294967295\" is not valid");
+	BAD("a b -o gid=root", "option gid: \"root\" is not valid");
+	BAD("a b -o umask=8", "option umask: \"8\" is not valid");
+	BAD("a b -o umask=1777", "option umask: \"1777\" is not valid");
+	BAD("a b -o log=", "option log: \"\" is not valid");
+	BAD("a b -o user_id=0", "unknown option: user_id");
 }
 
 Test(opts, append)

@@ -14,7 +14,7 @@
 #include "tree.h"
 
 static char folder[] = "/tmp/test_tree.XXXXXX";
-static struct tdfs_tree tree;
+static struct tdfs_tree tree = { .only = -1 };
 static tdl_error error;
 
 static const struct tdfs_node root = { TDFS_ROOT, 0 }, latest = { TDFS_LATEST, 0 },
@@ -424,4 +424,84 @@ Test(tree, listings_with_damage)
 	open_table();
 	listed(root, 0, ". .. latest history incoming v0 v1 v2 v3 v7 ");
 	listed(latest, 0, ". .. data.jsonl ");
+}
+
+/* ---- One version alone --------------------------------------------------------------------- */
+
+static int look_up(enum tdfs_kind kind, const char *name, struct tdfs_node *node)
+{
+	enum tdfs_lasting lasting;
+
+	return tdfs_tree_lookup(&tree, (struct tdfs_node){ kind, 0 }, name, node, &lasting, &error);
+}
+
+Test(tree, one_version)
+{
+	static const struct tdfs_node others[] = { { TDFS_LATEST, 0 },	 { TDFS_HISTORY, 0 },
+						   { TDFS_INCOMING, 0 }, { TDFS_VERSION, 1 },
+						   { TDFS_DATA, 2 },	 { TDFS_RECORD, 1 } };
+	static const char *const names[] = { "v1", "latest", "incoming", "history", "data.json" };
+	struct tdfs_entry entry;
+	enum tdfs_lasting lasting;
+	struct tdfs_node node;
+	tdl_snapshot *snapshot;
+	uint64_t size;
+	struct stat st;
+	char *text;
+	size_t length;
+
+	open_table();
+	tree.only = 1;
+	st = stat_of(TDFS_ROOT, 0, TDFS_A_MOMENT);
+	cr_assert_eq(st.st_ino, 1);
+	cr_assert_eq(st.st_mtim.tv_sec, 2, "that of its commit");
+	cr_assert_eq(look_up(TDFS_ROOT, "data.jsonl", &node), 0);
+	cr_assert_eq(node.kind, TDFS_DATA);
+	cr_assert_eq(node.version, 1);
+	cr_assert_eq(look_up(TDFS_ROOT, "..", &node), 0);
+	cr_assert_eq(node.kind, TDFS_ROOT);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		cr_assert_eq(look_up(TDFS_ROOT, names[i], &node), TDL_ERR_NOT_FOUND);
+	/* Numbers that an NFS client has kept of a mount of everything. */
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		cr_assert_eq(tdfs_tree_stat(&tree, others[i], &st, &lasting, &error),
+			     TDL_ERR_NOT_FOUND);
+		cr_assert_eq(look_up(others[i].kind, "data.jsonl", &node), TDL_ERR_NOT_FOUND);
+		cr_assert_eq(tdfs_tree_entry(&tree, others[i], 0, &entry), 0);
+	}
+	cr_assert_eq(tdfs_tree_open_data(&tree, others[4], &snapshot, &size, &error),
+		     TDL_ERR_NOT_FOUND);
+	cr_assert_eq(tdfs_tree_render(&tree, others[5], &text, &length, &error), TDL_ERR_NOT_FOUND);
+	cr_assert_eq(tdfs_tree_entry(&tree, root, 0, &entry), 1);
+	cr_assert_eq(tdfs_tree_entry(&tree, root, entry.next, &entry), 1);
+	cr_assert_str_eq(entry.name, "..");
+	cr_assert_eq(entry.node.kind, TDFS_ROOT);
+	cr_assert_eq(tdfs_tree_entry(&tree, root, entry.next, &entry), 1);
+	cr_assert_str_eq(entry.name, "data.jsonl");
+	cr_assert_eq(entry.node.version, 1);
+	cr_assert_eq(tdfs_tree_entry(&tree, root, entry.next, &entry), 0);
+}
+
+Test(tree, owner_and_modes_as_told)
+{
+	struct stat st;
+
+	open_table();
+	tree.shown = (struct tdfs_shown){ .has_uid = true,
+					  .uid = 12,
+					  .has_gid = true,
+					  .gid = 34,
+					  .has_umask = true,
+					  .umask = 007 };
+	st = stat_of(TDFS_DATA, 1, TDFS_FOR_EVER);
+	cr_assert_eq(st.st_uid, 12);
+	cr_assert_eq(st.st_gid, 34);
+	cr_assert_eq(st.st_mode, S_IFREG | 0440);
+	tree.shown.umask = 0;
+	/* Whatever is asked for, nothing becomes writable, and no file can be run. */
+	cr_assert_eq(stat_of(TDFS_DATA, 1, TDFS_FOR_EVER).st_mode, S_IFREG | 0444);
+	cr_assert_eq(stat_of(TDFS_VERSION, 1, TDFS_FOR_EVER).st_mode, S_IFDIR | 0555);
+	cr_assert_eq(stat_of(TDFS_ROOT, 0, TDFS_A_MOMENT).st_mode, S_IFDIR | 0555);
+	tree.shown.umask = 0777;
+	cr_assert_eq(stat_of(TDFS_ROOT, 0, TDFS_A_MOMENT).st_mode, S_IFDIR);
 }
