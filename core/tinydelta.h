@@ -313,6 +313,40 @@ TDL_API int tdl_table_vacuum(tdl_table *table, const tdl_vacuum_options *options
 			     void (*found)(void *context, const char *path), void *context,
 			     tdl_error *error);
 
+/* ---- Checking ----------------------------------------------------------------------------- */
+
+enum tdl_severity {
+	TDL_LEFTOVER, /* in nobody's way: what vacuum removes, drops that wait for their owner */
+	TDL_SUSPECT,  /* versions can be read, but hold what their writer hardly meant */
+	TDL_DAMAGE,   /* versions cannot be read, or their bytes are not what was committed */
+};
+
+/* One thing that is wrong. Everything in it is borrowed for the call that tells of it. */
+typedef struct tdl_problem {
+	enum tdl_severity severity;
+	int64_t version;  /* the first one concerned, or -1 */
+	const char *path; /* of the file, relative to the table, made safe to print */
+	uint64_t line;	  /* in it, from 1; 0: the file as a whole */
+	const char *text; /* one line of valid UTF-8 without control bytes */
+} tdl_problem;
+
+typedef struct tdl_check_options {
+	int64_t version; /* only what this version needs; -1: the whole table */
+	/* Called now and then with the bytes of data files done, and all of them; NULL: not. */
+	void (*progress)(void *context, uint64_t bytes, uint64_t total);
+	void *context;
+} tdl_check_options;
+
+/*
+ * Reads every commit and every data file, and calls found(context, problem) for each problem, in
+ * no order. Changes nothing. A version that nothing of severity DAMAGE was told of can be read, and
+ * is what was committed as far as the log can tell. Errors, where it could not look: NOT_FOUND (no
+ * such version), IO, NOMEM.
+ */
+TDL_API int tdl_table_check(tdl_table *table, const tdl_check_options *options,
+			    void (*found)(void *context, const tdl_problem *problem), void *context,
+			    tdl_error *error);
+
 /* ---- Staging ------------------------------------------------------------------------------ */
 
 typedef struct tdl_staging tdl_staging;

@@ -25,7 +25,7 @@ CORE_LAYERS = [
     {"table", "indexing", "snapshot", "describe", "publish"},
     {"staging"},
     {"judge"},
-    {"write", "vacuum"},
+    {"write", "vacuum", "check", "check_data"},
 ]
 
 # Modules that tests and readers must be able to take without libfuse.
