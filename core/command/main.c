@@ -15,7 +15,7 @@
 
 static const struct command *const commands[] = {
 	&command_create,  &command_append, &command_overwrite, &command_read,	&command_describe,
-	&command_history, &command_diff,   &command_restore,   &command_vacuum,
+	&command_history, &command_diff,   &command_restore,   &command_vacuum, &command_check,
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])

@@ -23,7 +23,7 @@ _tinydelta() {
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "create append overwrite read describe history \
-            diff restore vacuum --help --version" -- "$current")
+            diff restore vacuum check --help --version" -- "$current")
         return
     fi
 
@@ -35,13 +35,14 @@ _tinydelta() {
     diff) options="--stat --color" ;;
     restore) options="--version --read-version" ;;
     vacuum) options="--older-than --dry-run --json --color" ;;
+    check) options="--version --repair" ;;
     *) options= ;;
     esac
 
     # The table is the first word that is neither an option nor the value of one.
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         case ${COMP_WORDS[i]} in
-        --dry-run | --reverse | --long | --json | --stat | --help | -h) ;;
+        --dry-run | --reverse | --long | --json | --stat | --repair | --help | -h) ;;
         --graph) [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i += 2)) ;;
         -*)
             [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i++))

@@ -8,6 +8,7 @@ from harness import SOURCE, TestCase
 
 COMMANDS = (
     *("create", "append", "overwrite", "read", "describe", "history", "diff", "restore", "vacuum"),
+    "check",
 )
 OPTION = r"(?m)^  (?:-[a-z], )?(--[a-z-]+)"
 PAGE = SOURCE / "core" / "command" / "tinydelta.1"

@@ -9,6 +9,7 @@ from harness import TestCase
 
 COMMANDS = (
     *("create", "append", "overwrite", "read", "describe", "history", "diff", "restore", "vacuum"),
+    "check",
 )
 
 

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tinydelta check: what is wrong with a table, one problem a line, the worst first.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "command.h"
+#include "output.h"
+#include "progress.h"
+
+/* They come in no order, so these are kept until all are known. */
+struct kept {
+	enum tdl_severity severity;
+	uint64_t line;
+	char *path, *text;
+};
+
+struct problems {
+	struct kept *items;
+	size_t count, cap;
+	bool failed;
+};
+
+static void free_problems(struct problems *problems)
+{
+	for (size_t i = 0; i < problems->count; i++) {
+		free(problems->items[i].path);
+		free(problems->items[i].text);
+	}
+	free(problems->items);
+}
+
+static void found(void *context, const tdl_problem *problem)
+{
+	struct problems *problems = context;
+	struct kept kept = { problem->severity, problem->line, strdup(problem->path),
+			     strdup(problem->text) };
+
+	if (problems->count == problems->cap) {
+		size_t cap = problems->cap * 2 + 16;
+		struct kept *grown = reallocarray(problems->items, cap, sizeof *grown);
+
+		if (grown != NULL) {
+			problems->items = grown;
+			problems->cap = cap;
+		}
+	}
+	if (kept.path == NULL || kept.text == NULL || problems->count == problems->cap) {
+		free(kept.path);
+		free(kept.text);
+		problems->failed = true;
+		return;
+	}
+	problems->items[problems->count++] = kept;
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+	int order = (int)y->severity - (int)x->severity;
+
+	if (order == 0)
+		order = strcmp(x->path, y->path);
+	if (order == 0)
+		order = (x->line > y->line) - (x->line < y->line);
+	return order != 0 ? order : strcmp(x->text, y->text);
+}
+
+static void print(const struct problems *problems)
+{
+	for (size_t i = 0; i < problems->count; i++) {
+		const struct kept *kept = &problems->items[i];
+
+		if (kept->line > 0)
+			output_text("%s:%" PRIu64 ": %s\n", kept->path, kept->line, kept->text);
+		else
+			output_text("%s: %s\n", kept->path, kept->text);
+	}
+}
+
+static void advance(void *context, uint64_t bytes, uint64_t total)
+{
+	bool *begun = context;
+
+	if (!*begun)
+		progress_begin(total);
+	*begun = true;
+	progress_at(NULL, bytes);
+}
+
+static void removed(void *context, const char *path)
+{
+	output_text("%s: removed\n", path);
+}
+
+/* What is damaged stays as it is: vacuum refuses to look for leftovers there, which is no failure
+ * of this command. */
+static int repair(tdl_table *table, tdl_error *error)
+{
+	int r = tdl_table_vacuum(table, &(tdl_vacuum_options){ 0 }, removed, NULL, error);
+
+	return r == TDL_ERR_CORRUPT ? 0 : r;
+}
+
+static int run(const struct command *command, char **argv)
+{
+	const char *version = NULL;
+	bool mend = false, begun = false;
+	const struct option options[] = {
+		{ .name = "version",
+		  .value = "N",
+		  .help = "look only at what version N needs",
+		  .integer = true,
+		  .text = &version },
+		{ .name = "repair",
+		  .help = "remove what is left over, as vacuum does",
+		  .set = &mend },
+		{ 0 },
+	};
+	tdl_check_options how = { .version = -1, .progress = advance, .context = &begun };
+	struct problems problems AUTO(free_problems) = { 0 };
+	tdl_table *table AUTO(free_table) = NULL;
+	tdl_error error = { 0 };
+	int status = arguments_parse(command, options, argv, NULL);
+
+	if (status != ARGUMENTS_GO_ON)
+		return status;
+	if (version != NULL && !parse_version(argv[0], version, &how.version))
+		return STATUS_FAILED;
+	if (tdl_table_open(argv[0], mend ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0 ||
+	    (mend && repair(table, &error) < 0)) {
+		output_finish(NULL);
+		return report_error(&error);
+	}
+	status = tdl_table_check(table, &how, found, &problems, &error);
+	progress_end();
+	qsort(problems.items, problems.count, sizeof *problems.items, by_weight);
+	print(&problems);
+	if (output_finish(NULL) != STATUS_DONE)
+		return STATUS_FAILED;
+	if (status < 0)
+		return report_error(&error);
+	if (problems.failed)
+		return report("out of memory; not all problems are shown");
+	return problems.count == 0 ? STATUS_DONE : STATUS_FAILED;
+}
+
+const struct command command_check = {
+	.name = "check",
+	.operands = "TABLE",
+	.min_operands = 1,
+	.max_operands = 1,
+	.summary = "Look for damage, and for what is left over.",
+	.run = run,
+};

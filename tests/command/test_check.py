@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""check: what it names and in what order, and how little it changes."""
+
+import harness
+from harness import TestCase
+
+PART = "part-00000000000000000000000000000bad.jsonl"
+TEMPORARY = "_delta_log/.00000000000000000003.0123456789abcdef0123456789abcdef.tmp"
+
+
+class Check(TestCase):
+    def problems(self, table, *words, status=1):
+        """The lines of a check that found something."""
+        result = harness.run([harness.program("tinydelta"), "check", table, *map(str, words)])
+        self.assertEqual((result.status, result.err), (status, b""), str(result))
+        return result.text.splitlines()
+
+    def commit(self, table, version):
+        return table / "_delta_log" / f"{version:020d}.json"
+
+    def test_a_good_table(self):
+        for name in ("orders", "steps"):
+            table = self.golden(name)
+            self.assertEqual(self.tinydelta("check", table).out, b"")
+            for version in range(self.golden_versions(name)):
+                self.assertEqual(self.tinydelta("check", table, "--version", version).out, b"")
+
+    def test_what_the_command_makes(self):
+        table = self.table(rows=[{"id": 1}, {"id": 2}])
+        self.tinydelta("restore", table, "--version", 0)
+        self.assertEqual(self.tinydelta("check", table).out, b"")
+
+    def test_the_worst_first(self):
+        table = self.golden("foreign")
+        (table / PART).write_bytes(b"x")
+        (table / "part-cccccccccccccccccccccccccccccccc.jsonl").unlink()
+        lines = self.problems(table)
+        self.assertEqual(
+            [line.split(" ")[0] for line in lines],
+            [
+                "part-cccccccccccccccccccccccccccccccc.jsonl:",
+                "part-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb.jsonl:",
+                "part-dddddddddddddddddddddddddddddddd.jsonl:1:",
+                f"{PART}:",
+            ],
+        )
+        self.assertRegex(lines[0], r": is missing \(versions? [0-9 to,]+\)$")
+
+    def test_a_line_of_the_log(self):
+        table = self.golden("orders")
+        commit = self.commit(table, 3)
+        commit.write_bytes(commit.read_bytes()[:-9])
+        line = commit.read_bytes().count(b"\n") + 1
+        (said,) = self.problems(table)
+        self.assertTrue(said.startswith(f"_delta_log/{commit.name}:{line}: not valid JSON"), said)
+        self.assertIn("(versions 3 to 4 cannot be read)", self.problems(table)[0])
+        self.assertEqual(self.problems(table, "--version", 2, status=0), [])
+        self.assertEqual(len(self.problems(table, "--version", 4)), 1)
+
+    def test_repair_removes_what_vacuum_would(self):
+        table = self.golden("orphans")
+        before = {p.name for p in table.rglob("*")}
+        self.assertEqual(len(self.problems(table)), 2)
+        self.assertEqual({p.name for p in table.rglob("*")}, before)
+        said = self.tinydelta("check", table, "--repair").text
+        self.assertEqual(said, f"{PART}: removed\n{TEMPORARY}: removed\n")
+        left = {p.name for p in table.rglob("*") if p.suffix != ".idx"}
+        self.assertEqual(left, before - {PART, TEMPORARY.split("/")[1]})
+        self.assertEqual(self.tinydelta("check", table, "--repair").out, b"")
+
+    def test_repair_leaves_damage_alone(self):
+        table = self.golden("orphans")
+        self.commit(table, 2).write_bytes(b"{}\n")
+        lines = self.problems(table, "--repair")
+        self.assertEqual(len(lines), 1)
+        self.assertIn("has no commitInfo", lines[0])
+        self.assertTrue((table / PART).exists())
+        self.assertEqual(self.commit(table, 2).read_bytes(), b"{}\n")
+
+    def test_refusals(self):
+        table = self.golden("orders")
+        result = self.tinydelta_fails("check", table, "--version", 5)
+        self.assertEqual(result.out, b"")
+        self.assertIn("no such version: 5", result.error)
+        self.assertIn("no tinydelta table", self.tinydelta_fails("check", table / "x").error)
+        self.commit(table, 0).write_bytes(b"{")
+        result = self.tinydelta_fails("check", table)
+        self.assertIn(f"{self.commit(table, 0)}:1: not valid JSON", result.error)
+
+    def test_names_forge_no_lines(self):
+        table = self.table(rows=[{"id": 1}])
+        add = '{"add":{"path":"a\\nb: fine","size":1,"numRecords":1}}\n'
+        info = '{"commitInfo":{"timestamp":1,"operation":"A","readVersion":1}}\n'
+        self.commit(table, 2).write_text(info + add)
+        self.assertEqual(self.problems(table), ["a\\x0ab: fine: is missing (version 2)"])
