@@ -470,6 +470,7 @@ static bool each_state_at(unsigned at, int64_t acknowledged, bool (*check)(int64
 unsigned crash_each_state(int without, bool (*check)(int64_t acknowledged))
 {
 	int64_t acknowledged = -1;
+	bool looking = without < 0;
 	unsigned count = 0;
 
 	memset(&disk, 0, sizeof disk);
@@ -480,7 +481,9 @@ unsigned crash_each_state(int without, bool (*check)(int64_t acknowledged))
 		take(&events[at], without);
 		if (events[at].kind == ACKNOWLEDGE)
 			acknowledged = events[at].acknowledged;
-		if (!each_state_at(at, acknowledged, check, &count))
+		/* Before it, all is as with it. */
+		looking = looking || (events[at].kind == SYNC && (int)events[at].sync == without);
+		if (looking && !each_state_at(at, acknowledged, check, &count))
 			break;
 	}
 	if (is_there("crash"))
