@@ -79,7 +79,7 @@ class Drops(TestCase):
     def setUp(self):
         super().setUp()
         cls = type(self)
-        if cls._mount is None or cls._mount.daemon.poll() is not None:
+        if not cls._serves():
             cls._close()
             cls._case = TestCase()
             cls._case.setUp()
@@ -103,8 +103,16 @@ class Drops(TestCase):
             if mount is not self._mount:
                 mount.kill()
 
+    @classmethod
+    def _serves(cls):
+        """False before the first test, and after one that had to be cut off."""
+        try:
+            return cls._mount is not None and bool(os.stat(cls._mount))
+        except OSError:
+            return False
+
     def _clear(self):
-        if self._mount is None or self._mount.daemon.poll() is not None:
+        if not self._serves():
             return
         for name in os.listdir(self.incoming):
             try:
@@ -122,7 +130,7 @@ class Drops(TestCase):
         if cls._case is None:
             return
         try:
-            if cls._mount is not None and cls._mount.daemon.poll() is None:
+            if cls._serves():
                 cls._mount.allowed = ["."]  # each test has looked already
                 cls._mount.unmount()
         finally:

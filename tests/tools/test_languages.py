@@ -74,10 +74,11 @@ PYTHONS = [
     Row("py_pool", python("import multiprocessing as m\nf = os.open(D, os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n"
         "def w(l): os.write(f, l)\n"
         "p = m.get_context('fork').Pool(4); p.map(w, open(F, 'rb').readlines()); p.close(); p.join()\nos.close(f)"), n=20, bad=1),
-    # `with Pool` ends its workers by SIGTERM: they wrote, so the file counts as incomplete.
-    Row("py_pool_terminated", python("import multiprocessing as m\nf = os.open(D, os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n"
-        "def w(l): os.write(f, l)\n"
-        "with m.get_context('fork').Pool(4) as p: p.map(w, open(F, 'rb').readlines())\nos.close(f)"),
+    # So may end what `with Pool` ends: its workers get a SIGTERM, and those that wrote count.
+    Row("py_terminated", python("import multiprocessing as m, time\nf = os.open(D, os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n"
+        "r, w = os.pipe()\n"
+        "def work(): os.write(f, open(F, 'rb').read()); os.write(w, b'.'); time.sleep(60)\n"
+        "p = m.get_context('fork').Process(target=work); p.start(); os.read(r, 1); p.terminate(); p.join()\nos.close(f)"),
         n=20, versions=0, status=1, left=("N", "N.error"), says="was killed by signal 15"),
     Row("py_pool_of_files", python("import multiprocessing as m\n"
         "def w(i):\n with open(D + str(i), 'wb') as f: f.write(open(F, 'rb').read())\n"
