@@ -247,28 +247,45 @@ void tdl__table_spare(int fd)
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
-/* Makes the directories above `path` that are missing, durably. */
-static int make_parents(const char *path, tdl_error *error)
+/* Makes the directories above `path` that are missing. *made gets the length of the first of
+ * these, also on failure; 0: none were. */
+static int make_parents(const char *path, size_t *made, tdl_error *error)
 {
 	_cleanup_free_ char *copy = strdup(path);
 	char *slash;
 
+	*made = 0;
 	if (copy == NULL)
 		return tdl__fail_nomem(error);
 	for (slash = copy + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
 		int why;
 
-		while (slash[1] == '/')
-			memmove(slash, slash + 1, strlen(slash));
+		if (slash[1] == '/')
+			continue;
 		if (slash[1] == '\0')
 			break;
 		*slash = '\0';
 		why = tdl__sys_mkdir(AT_FDCWD, copy, 0777);
 		if (why != 0 && why != EEXIST)
 			return tdl__fail_errno(error, why, "cannot create %s", copy);
+		if (why == 0 && *made == 0)
+			*made = strlen(copy);
 		*slash = '/';
 	}
 	return 0;
+}
+
+/* Removes the directories above `path` that make_parents() made, where nobody uses them. */
+static void remove_parents(const char *path, size_t made)
+{
+	_cleanup_free_ char *copy = strdup(path);
+	char *slash;
+
+	while (made > 0 && copy != NULL && (slash = strrchr(copy, '/')) != NULL &&
+	       (size_t)(slash - copy) >= made) {
+		*slash = '\0';
+		tdl__sys_rmdir(AT_FDCWD, copy);
+	}
 }
 
 /* Makes the names in the directory that holds `path`, and in all above, durable. */
@@ -343,6 +360,7 @@ int tdl_table_create(const char *path, const tdl_schema *schema, tdl_error *erro
 {
 	_cleanup_text_ tdl__text text = { 0 };
 	struct stat st;
+	size_t made;
 	int why, r = first_commit(schema, &text, error);
 
 	if (r < 0)
@@ -352,16 +370,20 @@ int tdl_table_create(const char *path, const tdl_schema *schema, tdl_error *erro
 		return tdl__fail(error, TDL_ERR_EXISTS, "%s exists already", path);
 	if (*path == '\0')
 		return tdl__fail(error, TDL_ERR_MISUSE, "a table needs a path");
-	r = make_parents(path, error);
-	if (r < 0)
-		return r;
-	why = tdl__sys_mkdir(AT_FDCWD, path, 0777);
-	if (why == EEXIST)
-		return tdl__fail(error, TDL_ERR_EXISTS, "%s exists already", path);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot create %s", path);
-	r = fill(path, text.p, text.n, error);
+	r = make_parents(path, &made, error);
+	if (r == 0) {
+		why = tdl__sys_mkdir(AT_FDCWD, path, 0777);
+		if (why == EEXIST)
+			return tdl__fail(error, TDL_ERR_EXISTS, "%s exists already", path);
+		if (why != 0)
+			r = tdl__fail_errno(error, why, "cannot create %s", path);
+	}
+	if (r == 0) {
+		r = fill(path, text.p, text.n, error);
+		if (r < 0 && r != TDL_ERR_PUBLISHED)
+			tdl__sys_rmdir(AT_FDCWD, path);
+	}
 	if (r < 0 && r != TDL_ERR_PUBLISHED)
-		tdl__sys_rmdir(AT_FDCWD, path);
+		remove_parents(path, made);
 	return r;
 }
