@@ -11,6 +11,7 @@ knows no locks.
     reference.py vacuum TABLE
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -115,10 +116,11 @@ class Reference:
         gone = []
         for name in sorted(os.listdir(self.path)):
             if PART.fullmatch(name) and name not in named:
-                age = time.time() * 1000 - (self.path / name).stat().st_mtime * 1000
-                if age < older_than:
-                    continue
-                (self.path / name).unlink(missing_ok=True)
+                with contextlib.suppress(FileNotFoundError):  # a loser took its own away
+                    age = time.time() * 1000 - (self.path / name).stat().st_mtime * 1000
+                    if age < older_than:
+                        continue
+                    (self.path / name).unlink()
                 gone.append(name)
         return gone
 
