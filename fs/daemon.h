@@ -19,6 +19,7 @@ struct tdfs_incoming;
 struct tdfs_tree;
 struct tdfs_buffers;
 struct tdfs_readers;
+struct tdfs_passthrough;
 
 struct tdfs {
 	tdl_table *table;
@@ -27,6 +28,7 @@ struct tdfs {
 	struct tdfs_tree *tree;
 	struct tdfs_buffers *buffers;
 	struct tdfs_readers *readers;
+	struct tdfs_passthrough *passthrough;
 	struct tdfs_incoming *incoming; /* NULL: incoming/ is empty and read-only */
 };
 

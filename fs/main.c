@@ -18,6 +18,7 @@
 #include "msg.h"
 #include "ops.h"
 #include "opts.h"
+#include "passthrough.h"
 #include "place.h"
 #include "readers.h"
 #include "remount.h"
@@ -46,6 +47,7 @@ static const char usage[] =
 	"  -o max_threads=N    threads that answer requests (10)\n"
 	"  -o max_read=N       bytes in one read request (1048576)\n"
 	"  -o read_ahead_kb=N  how far the kernel reads ahead (1024; 0: its own choice)\n"
+	"  -o nopassthrough    never let the kernel read data files by itself\n"
 	"  -o fsname=NAME      source in the list of mounts (the table's path)\n"
 	"  -o subtype=NAME     type in the list of mounts (tinydeltafs)\n"
 	"\n"
@@ -56,6 +58,7 @@ static void log_of_libfuse(enum fuse_log_level level, const char *format, va_lis
 
 static void log_of_libfuse(enum fuse_log_level level, const char *format, va_list args)
 {
+	const char *text;
 	char line[1024];
 	size_t length;
 
@@ -63,7 +66,9 @@ static void log_of_libfuse(enum fuse_log_level level, const char *format, va_lis
 	length = strlen(line);
 	if (length > 0 && line[length - 1] == '\n')
 		line[length - 1] = '\0';
-	tdfs_msg((int)level, "%s", strncmp(line, "fuse: ", 6) == 0 ? line + 6 : line);
+	text = strncmp(line, "fuse: ", 6) == 0 ? line + 6 : line;
+	/* Where passthrough is not to be had, reads go the ordinary way. */
+	tdfs_msg(strncmp(text, "passthrough_", 12) == 0 ? LOG_DEBUG : (int)level, "%s", text);
 }
 
 /* What is opened later must not take the place of a standard stream. */
@@ -187,7 +192,8 @@ static int mount_table(const struct tdfs_options *options, const char *table,
 	tdfs.tree = &tree;
 	tdfs.buffers = tdfs_buffers_new();
 	tdfs.readers = tdfs_readers_new();
-	if (tdfs.buffers == NULL || tdfs.readers == NULL) {
+	tdfs.passthrough = tdfs_passthrough_new();
+	if (tdfs.buffers == NULL || tdfs.readers == NULL || tdfs.passthrough == NULL) {
 		tdfs_msg(LOG_ERR, "out of memory");
 		goto free_readers;
 	}
@@ -208,6 +214,7 @@ static int mount_table(const struct tdfs_options *options, const char *table,
 close_incoming:
 	tdfs_incoming_free(tdfs.incoming);
 free_readers:
+	tdfs_passthrough_free(tdfs.passthrough);
 	tdfs_readers_free(tdfs.readers);
 	tdfs_buffers_free(tdfs.buffers);
 	tdl_table_free(tdfs.table);

@@ -15,6 +15,7 @@
 
 #include "buffers.h"
 #include "opts.h"
+#include "passthrough.h"
 
 _Static_assert(TDFS_MAX_READ <= TDFS_BUFFER_SIZE, "an answer has room");
 
@@ -64,6 +65,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	/* Written bytes reach us in the order and at the time they are written. */
 	want(conn, FUSE_CAP_WRITEBACK_CACHE, false);
 	want(conn, FUSE_CAP_HANDLE_KILLPRIV, false);
+	if (!tdfs->options->no_passthrough)
+		tdfs_passthrough_init(tdfs->passthrough, conn);
 	conn->max_read = tdfs->options->max_read;
 	conn->max_write = TDFS_MAX_READ;
 	conn->max_readahead = TDFS_MAX_READ;

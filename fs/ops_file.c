@@ -8,11 +8,22 @@
 
 #include "buffers.h"
 #include "ops_tree.h"
+#include "passthrough.h"
 #include "readers.h"
 
 static struct tdfs_reader *reader_of(const struct fuse_file_info *fi)
 {
 	return (struct tdfs_reader *)(uintptr_t)fi->fh;
+}
+
+/* After the kernel has let go of the handle, or was never told of it. */
+static void close_reader(fuse_req_t req, fuse_ino_t ino, struct tdfs_reader *reader)
+{
+	const struct tdfs *tdfs = tdfs_of(req);
+
+	if (tdfs_reader_snapshot(reader) != NULL)
+		tdfs_passthrough_close(tdfs->passthrough, req, ino);
+	tdfs_reader_close(tdfs->readers, reader);
 }
 
 void tdfs_tree_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -39,8 +50,15 @@ void tdfs_tree_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->fh = (uintptr_t)reader;
 	fi->keep_cache = 1;
 	fi->noflush = 1;
+	if (tdfs_reader_snapshot(reader) != NULL &&
+	    tdfs_passthrough_open(tdfs->passthrough, req, ino, tdfs_reader_snapshot(reader), fi,
+				  &error) < 0) {
+		tdfs_reader_close(tdfs->readers, reader);
+		tdfs_answer_error(req, node, NULL, &error);
+		return;
+	}
 	if (fuse_reply_open(req, fi) < 0)
-		tdfs_reader_close(tdfs->readers, reader); /* interrupted: no release will come */
+		close_reader(req, ino, reader); /* interrupted: no release will come */
 }
 
 void tdfs_tree_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
@@ -73,6 +91,6 @@ void tdfs_tree_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 
 void tdfs_tree_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	tdfs_reader_close(tdfs_of(req)->readers, reader_of(fi));
+	close_reader(req, ino, reader_of(fi));
 	fuse_reply_err(req, 0);
 }

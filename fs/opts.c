@@ -209,6 +209,8 @@ static int take_flag(struct tdfs_options *options, const char *name, const char 
 		options->access = TDFS_ALLOW_ROOT;
 	} else if (strcmp(name, "auto_unmount") == 0) {
 		options->auto_unmount = true;
+	} else if (strcmp(name, "nopassthrough") == 0) {
+		options->no_passthrough = true;
 	} else if (strcmp(name, "debug") == 0) {
 		options->debug = options->foreground = true;
 	} else if (strcmp(name, "remount") == 0) {

@@ -36,6 +36,7 @@ struct tdfs_options {
 	const char *fact; /* an option that is none, but is in a list made from /proc/mounts */
 	int64_t version;  /* show this one alone, which makes it read_only; -1: all of them */
 	struct tdfs_shown shown;
+	bool no_passthrough;
 	enum tdfs_access access;
 	unsigned max_threads;	 /* at least 1 */
 	unsigned max_read;	 /* bytes in one read request */

@@ -94,6 +94,11 @@ void tdfs_reader_close(struct tdfs_readers *readers, struct tdfs_reader *reader)
 	free_reader(reader);
 }
 
+tdl_snapshot *tdfs_reader_snapshot(const struct tdfs_reader *reader)
+{
+	return reader->snapshot;
+}
+
 int tdfs_reader_read(struct tdfs_reader *reader, void *buffer, size_t count, uint64_t offset,
 		     size_t *got, tdl_error *error)
 {

@@ -21,6 +21,9 @@ int tdfs_reader_open(struct tdfs_readers *readers, const struct tdfs_tree *tree,
 		     struct tdfs_node node, struct tdfs_reader **reader, tdl_error *error);
 void tdfs_reader_close(struct tdfs_readers *readers, struct tdfs_reader *reader);
 
+/* The version that it reads; borrowed; NULL for a record. */
+tdl_snapshot *tdfs_reader_snapshot(const struct tdfs_reader *reader);
+
 /* As tdl_snapshot_read(). */
 int tdfs_reader_read(struct tdfs_reader *reader, void *buffer, size_t count, uint64_t offset,
 		     size_t *got, tdl_error *error);

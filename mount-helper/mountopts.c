@@ -69,6 +69,7 @@ static const struct known {
 	{ "nomand", DROP, 0, 0 },
 	{ "nonempty", DROP, 0, 0 },
 	{ "noowner", DROP, 0, 0 },
+	{ "nopassthrough", PASS, 0, 0 },
 	{ "norelatime", DROP, 0, MS_RELATIME },
 	{ "nostrictatime", DROP, 0, MS_STRICTATIME },
 	{ "nosuid", PASS, MS_NOSUID, 0 },

@@ -89,3 +89,13 @@ class OrdinaryUser(TestCase):
             row = self.file([{"id": 2}], "row.jsonl")
             self.fails(["cp", row, mnt / "incoming/"], user=NOBODY)
         self.assertEqual(self.versions(table), [0, 1])
+
+    def test_a_large_version(self):
+        """Passthrough, where libfuse has it, is for root: others are not even told."""
+        rows = b"".join(b'{"id":%d}\n' % i for i in range(200000))
+        self.mine("tinydelta", "append", self.table_path, "--file", self.file(rows))
+        mount = self.mount(self.table_path, self.point, user=NOBODY)
+        mount.program = self.programs["tinydeltafs"]
+        with mount as mnt:
+            self.assertEqual(self.user(["cat", mnt / "v1/data.jsonl"]).out, rows)
+            self.assertEqual(mnt.log(), "")
