@@ -146,6 +146,22 @@ static int run_commit(const struct scenario *scenario)
 	return tdl_staged_commit(now.file, NULL, &version, &now.error);
 }
 
+/* A drop that is told of while it is written, in two pieces that split a row. */
+static int run_written(const struct scenario *scenario)
+{
+	const char *rows = strcmp(scenario->name, "written as it is") == 0 ? NEW_1 NEW_2 : NEW_RAW;
+	size_t n = strlen(rows), first = n / 3;
+
+	for (size_t at = 0; at < n; at = at == 0 ? first : n) {
+		size_t piece = at == 0 ? first : n - first;
+
+		if (pwrite(tdl_staged_fd(now.file), rows + at, piece, (off_t)at) != (ssize_t)piece)
+			abort();
+		tdl_staged_written(now.file, rows + at, piece, at);
+	}
+	return run_commit(scenario);
+}
+
 static void take(void *context, tdl_staged *file, const char *name, int64_t mtime)
 {
 	tdl_staged_free(file);
@@ -182,6 +198,8 @@ const struct scenario scenarios[] = {
 	{ "commit rewritten", run_commit, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
 	{ "adopt", run_adopt, -1, NULL },
 	{ "open and read", run_read, -1, NULL },
+	{ "written as it is", run_written, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
+	{ "written to be rewritten", run_written, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
 };
 
 void scenario_begin(const struct scenario *scenario)
@@ -200,12 +218,15 @@ void scenario_begin(const struct scenario *scenario)
 		tdl_schema_parse(columns, 2, &now.schema, NULL);
 	if (scenario->run == run_append || scenario->run == run_overwrite)
 		now.rows = bytes_fd(NEW_RAW, strlen(NEW_RAW));
-	if (scenario->run == run_adopt || scenario->run == run_commit) {
+	if (scenario->run == run_adopt || scenario->run == run_commit ||
+	    scenario->run == run_written) {
 		if (tdl_staging_open(now.table, &now.staging, NULL) < 0)
 			abort();
 	}
 	if (scenario->run == run_commit)
 		stage(now.staging, "drop", rows);
+	if (scenario->run == run_written)
+		stage(now.staging, "drop", "");
 }
 
 void scenario_end(void)

@@ -33,7 +33,9 @@ extern const struct scenario scenarios[];
 	X(commit_as_it_is, 5)  \
 	X(commit_rewritten, 6) \
 	X(adopt, 7)            \
-	X(open_and_read, 8)
+	X(open_and_read, 8)    \
+	X(written_as_it_is, 9) \
+	X(written_raw, 10)
 
 /* Makes the starting state, once a process. */
 void scenario_make_template(void);

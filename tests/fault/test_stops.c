@@ -179,6 +179,8 @@ static void look_all_the_time(const struct scenario *scenario)
 
 Test(stops, onlookers_see_one_version_or_the_other, .timeout = 60)
 {
-	for (unsigned i = 1; i < 8; i++)
-		look_all_the_time(&scenarios[i]);
+	for (unsigned i = 1; i <= 10; i++) {
+		if (i != 8)
+			look_all_the_time(&scenarios[i]);
+	}
 }
