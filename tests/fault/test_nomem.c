@@ -10,17 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sanitized.h"
 #include "scenario.h"
 #include "scratch.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
 
 static struct {
 	bool armed;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "faults.h"
+#include "sanitized.h"
 #include "scratch.h"
 #include "table.h"
 #include "tables.h"
@@ -534,12 +535,8 @@ Test(history, memory_of_a_version, .timeout = 60)
 	double each;
 	tdl_table *table;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SANITIZED
 	cr_skip_test("sanitizers have memory of their own");
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-	cr_skip_test("sanitizers have memory of their own");
-#endif
 #endif
 	commit(0, "", "", "", "");
 	for (int64_t version = 1; version <= VERSIONS; version++) {
