@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "action.h"
+#include "hash.h"
 #include "util.h"
 
 static const char part_prefix[] = "part-", part_suffix[] = ".jsonl";
@@ -31,17 +32,8 @@ bool tdl__file_key_equal(const tdl__file_key *a, const tdl__file_key *b)
 
 uint64_t tdl__file_key_hash(const tdl__file_key *key)
 {
-	uint64_t hash = UINT64_C(0x9e3779b97f4a7c15), word[2];
-
-	if (key->odd == NULL) {
-		memcpy(word, key->id, 16);
-		hash = (hash ^ word[0]) * UINT64_C(0xff51afd7ed558ccd);
-		hash = (hash ^ hash >> 32 ^ word[1]) * UINT64_C(0xc4ceb9fe1a85ec53);
-	} else {
-		for (const char *p = key->odd; *p != '\0'; p++)
-			hash = (hash ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
-	}
-	return hash ^ hash >> 29;
+	return key->odd == NULL ? tdl__hash(key->id, sizeof key->id)
+				: tdl__hash(key->odd, strlen(key->odd));
 }
 
 void tdl__file_key_path(const tdl__file_key *key, char *out)

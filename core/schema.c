@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "hash.h"
 #include "scan.h"
 
 static const char *const type_names[] = {
@@ -164,19 +165,10 @@ char *tdl__schema_json(const tdl_schema *schema, size_t *length)
 
 /* ---- Lookup ------------------------------------------------------------------------------- */
 
-static size_t hash(const char *name, size_t length)
-{
-	uint64_t h = 0xcbf29ce484222325;
-
-	for (size_t i = 0; i < length; i++)
-		h = (h ^ (unsigned char)name[i]) * 0x100000001b3;
-	return (size_t)(h ^ h >> 32);
-}
-
 /* The slot that holds the name or the free one where it belongs. */
 static size_t *slot_of(const tdl_schema *schema, const char *name, size_t length)
 {
-	size_t i = hash(name, length);
+	size_t i = (size_t)tdl__hash(name, length);
 
 	for (;; i++) {
 		size_t *slot = &schema->slots[i & schema->slot_mask];

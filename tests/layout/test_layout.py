@@ -14,7 +14,7 @@ from harness import SOURCE, TestCase
 # The modules of core/ in layers: each may include its own layer and those before it.
 CORE_LAYERS = [
     {"tinydelta"},
-    {"crc32c", "number", "utf8", "wide", "scan", "json"},
+    {"crc32c", "hash", "number", "utf8", "wide", "scan", "json"},
     {"error", "schema", "util"},
     {"sniff", "row", "row_match", "row_error", "rows"},
     {"sys"},

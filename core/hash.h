@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_HASH_H
+#define TDL_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A hash of n bytes, for tables in memory: another one in every process, so that nobody can choose
+ * names that all fall into one slot. Never to be written to a disk. */
+uint64_t tdl__hash(const void *bytes, size_t n);
+
+#endif
