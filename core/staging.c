@@ -386,6 +386,17 @@ static bool adopt_file(void *context, const char *name)
 	return adoption->result == 0;
 }
 
+/* Whoever may write to _incoming could make a folder with links in it to what is not theirs, for
+ * us to take over, give away and publish: only those made by our own kind are what they seem. */
+static bool is_ours(const struct adoption *adoption, int dir)
+{
+	struct stat ours, theirs;
+
+	return tdl__sys_fstat(adoption->staging->dir, &ours) == 0 &&
+	       tdl__sys_fstat(dir, &theirs) == 0 && theirs.st_uid == ours.st_uid &&
+	       (theirs.st_mode & 022) == 0;
+}
+
 static bool adopt_folder(void *context, const char *name)
 {
 	struct adoption *adoption = context;
@@ -403,6 +414,8 @@ static bool adopt_folder(void *context, const char *name)
 	case TDL__FOLDER_DEAD:
 		break;
 	}
+	if (!is_ours(adoption, dir))
+		return true;
 	adoption->from = dir;
 	why = tdl__sys_list(dir, adopt_file, adoption);
 	if (why != 0)
