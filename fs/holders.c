@@ -236,16 +236,17 @@ static enum hold read_descriptor(int dir, const char *name, uint64_t ino)
 }
 
 /* `fdinfo` is a path of a folder beneath `dir`. *count gets the number of descriptors there. */
-static enum hold read_table(int dir, const char *fdinfo, uint64_t ino, size_t *count, bool *blind)
+static enum hold read_table(struct tdfs_look *look, int dir, const char *fdinfo, size_t *count)
 {
 	DIR *stream CLEANUP(close_dir) = open_dir(dir, fdinfo);
 	enum hold most = NOT_HELD;
 	struct dirent *entry;
 
 	*count = 0;
+	atomic_fetch_add(&look->steps, 1);
 	if (!stream) {
 		if (errno == EACCES || errno == EPERM || errno == EMFILE || errno == ENFILE)
-			*blind = true;
+			look->blind = true;
 		return NOT_HELD;
 	}
 	errno = 0;
@@ -255,12 +256,12 @@ static enum hold read_table(int dir, const char *fdinfo, uint64_t ino, size_t *c
 		if (entry->d_name[0] == '.')
 			continue;
 		++*count;
-		one = read_descriptor(dirfd(stream), entry->d_name, ino);
+		one = read_descriptor(dirfd(stream), entry->d_name, look->ino);
 		if (one > most)
 			most = one;
 	}
 	if (errno == EACCES || errno == EPERM)
-		*blind = true;
+		look->blind = true;
 	return most;
 }
 
@@ -268,10 +269,10 @@ static enum hold read_table(int dir, const char *fdinfo, uint64_t ino, size_t *c
  * The threads of a process share its descriptors. Where its first thread has none, that thread may
  * have ended before the others: then they are asked.
  */
-static enum hold process_holds(int dir, uint64_t ino, bool *blind)
+static enum hold process_holds(struct tdfs_look *look, int dir)
 {
 	size_t count;
-	enum hold most = read_table(dir, "fdinfo", ino, &count, blind);
+	enum hold most = read_table(look, dir, "fdinfo", &count);
 	DIR *tasks CLEANUP(close_dir) = NULL;
 	struct dirent *entry;
 
@@ -284,7 +285,7 @@ static enum hold process_holds(int dir, uint64_t ino, bool *blind)
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(path, sizeof path, "task/%s/fdinfo", entry->d_name);
-		most = read_table(dir, path, ino, &count, blind);
+		most = read_table(look, dir, path, &count);
 	}
 	return most;
 }
@@ -324,7 +325,7 @@ static void see_process(struct sight *sight, pid_t process, int dir, bool near)
 	struct tdfs_look *look = sight->look;
 	enum hold one;
 
-	one = process_holds(dir, look->ino, &look->blind);
+	one = process_holds(look, dir);
 	if (process == look->aside) {
 		look->aside_holds = one != NOT_HELD;
 		return;
@@ -421,7 +422,8 @@ static void see_closer(struct tdfs_look *look, struct status *status)
 		note_killed(look, status, dir);
 }
 
-static void see_suspect(struct tdfs_look *look, struct tdfs_suspect *suspect)
+/* Whether it is no more, or so near its end that it has no descriptors. */
+static bool is_over(struct tdfs_look *look, struct tdfs_suspect *suspect)
 {
 	struct status status;
 	size_t count;
@@ -429,22 +431,29 @@ static void see_suspect(struct tdfs_look *look, struct tdfs_suspect *suspect)
 
 	if (!suspect->process)
 		suspect->process = tdfs_process_find(suspect->tid);
-	if (!suspect->process || !read_status(suspect->process->dir, &status)) {
-		suspect->ended = true;
-		return;
-	}
+	if (!suspect->process || !read_status(suspect->process->dir, &status))
+		return true;
 	/* A first thread that has ended is a zombie while the others live. */
 	if (status.alive || (status.state == 'Z' && status.threads > 1))
-		return;
-	suspect->ended = true;
+		return false;
 	if (status.state == 'Z' || status.state == 'X')
-		return; /* it has had its last FLUSH */
-	/* On its way out. While it still has descriptors they tell; after that, a FLUSH of it may
-	 * be about to come that makes all the difference. */
+		return true; /* it has had its last FLUSH */
+	/* On its way out. As long as it has descriptors they tell, as those of any other do; after
+	 * that, a FLUSH of it may be about to come that makes all the difference. */
 	dir = suspect->process->dir;
-	(void)read_table(dir, "fdinfo", look->ino, &count, &look->blind);
-	if (count == 0)
-		note_killed(look, &status, dir);
+	(void)read_table(look, dir, "fdinfo", &count);
+	if (count > 0)
+		return false;
+	note_killed(look, &status, dir);
+	return true;
+}
+
+static void see_suspect(struct tdfs_look *look, struct tdfs_suspect *suspect)
+{
+	suspect->ended = is_over(look, suspect);
+	if (suspect->ended && !suspect->clean &&
+	    !(suspect->process && suspect->process->id == look->closing))
+		look->everyone = true;
 }
 
 /*
@@ -492,14 +501,8 @@ void tdfs_look(struct tdfs_look *look)
 	besides = look->besides > 0 ? tdfs_process_find(look->besides) : NULL;
 	if (besides)
 		look->aside = besides->id;
-	for (size_t i = 0; i < look->count; i++) {
-		struct tdfs_suspect *one = &look->suspects[i];
-
-		see_suspect(look, one);
-		if (one->ended && !one->clean &&
-		    !(one->process && one->process->id == look->closing))
-			look->everyone = true;
-	}
+	for (size_t i = 0; i < look->count; i++)
+		see_suspect(look, &look->suspects[i]);
 	if (besides && look->ino != 0 && see_first(&sight, besides->id))
 		see_process(&sight, besides->id, besides->dir, true);
 	tdfs_process_unref(besides);
@@ -511,8 +514,12 @@ void tdfs_look(struct tdfs_look *look)
 	for (size_t i = 0; i < look->count && sight.most < HELD; i++) {
 		struct tdfs_suspect *one = &look->suspects[i];
 
-		if (!one->ended && see_first(&sight, one->process->id))
-			see_process(&sight, one->process->id, one->process->dir, true);
+		if (one->ended || !see_first(&sight, one->process->id))
+			continue;
+		see_process(&sight, one->process->id, one->process->dir, true);
+		/* It has nothing, or had already begun to close what it has. */
+		if (sight.most < HELD)
+			see_suspect(look, one);
 	}
 	for (size_t i = 0; i < look->count && sight.most < HELD; i++)
 		if (!look->suspects[i].ended)

@@ -2,6 +2,7 @@
 #ifndef TDFS_HOLDERS_H
 #define TDFS_HOLDERS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -58,6 +59,8 @@ struct tdfs_look {
 	bool everyone; /* a process that held it has ended before: its children may be anywhere */
 	size_t count;
 	struct tdfs_suspect *suspects;
+
+	atomic_uint steps; /* grows while it gets on; for whoever waits */
 
 	/* What was seen. */
 	pid_t closing; /* the closer's process; 0: unknown */

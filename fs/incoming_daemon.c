@@ -157,7 +157,7 @@ static bool look(void *context, struct tdfs_look *wanted)
 		wanted->blind = true;
 		return true;
 	}
-	return tdfs_pool_call(daemon->proc, run_look, drop_look, wanted, PROC_MS);
+	return tdfs_pool_call(daemon->proc, run_look, drop_look, wanted, PROC_MS, &wanted->steps);
 }
 
 struct search {

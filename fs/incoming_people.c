@@ -228,8 +228,12 @@ struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop 
 	look->everyone = drop->orphans || how == TDFS_LOOK_EVERYWHERE;
 	look->closer = closer;
 	look->besides = besides;
-	if (!ask(in, drop, look))
+	if (!ask(in, drop, look)) {
+		/* Whoever closes waits for our answer: now or never it shows why. */
+		if (closer > 0 && how != TDFS_LOOK_KILLED)
+			(void)tdfs_people_look(in, drop, TDFS_LOOK_KILLED, closer, besides);
 		return verdict;
+	}
 	learn_processes(drop, look);
 	person = look->closing > 0 ? find_process(drop, look->closing) : NULL;
 	if (!person && closer > 0)

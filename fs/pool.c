@@ -213,8 +213,22 @@ static void call_wait(struct call *call, const bool *happened, unsigned limit)
 		;
 }
 
+/* The argument is the caller's to look at until the call is given up. */
+static void call_wait_steps(struct call *call, unsigned limit, const atomic_uint *steps)
+{
+	unsigned before, now = steps ? atomic_load(steps) : 0;
+
+	for (int windows = 0; windows < 10 && !call->done; windows++) {
+		before = now;
+		call_wait(call, &call->done, limit);
+		now = steps ? atomic_load(steps) : 0;
+		if (now == before)
+			break;
+	}
+}
+
 bool tdfs_pool_call(struct tdfs_pool *pool, void (*run)(void *), void (*drop)(void *),
-		    void *argument, unsigned limit)
+		    void *argument, unsigned limit, const atomic_uint *steps)
 {
 	struct call *call = calloc(1, sizeof *call);
 	bool done;
@@ -236,7 +250,7 @@ bool tdfs_pool_call(struct tdfs_pool *pool, void (*run)(void *), void (*drop)(vo
 	pthread_mutex_lock(&call->lock);
 	call_wait(call, &call->begun, 10 * limit);
 	if (call->begun)
-		call_wait(call, &call->done, limit);
+		call_wait_steps(call, limit, steps);
 	done = call->done;
 	call->given_up = !done;
 	pthread_mutex_unlock(&call->lock);

@@ -4,6 +4,7 @@
 
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "pool.h"
 
@@ -64,7 +65,7 @@ Test(pool, a_thread_that_is_stuck_does_not_hold_up_the_next)
 	struct tdfs_pool *pool = tdfs_pool_new(2);
 
 	cr_assert(tdfs_pool_submit(pool, wait_at_the_gate, NULL));
-	cr_expect(tdfs_pool_call(pool, count, drop, NULL, 10000));
+	cr_expect(tdfs_pool_call(pool, count, drop, NULL, 10000, NULL));
 	cr_expect_eq(atomic_load(&runs), 1);
 	sem_post(&gate);
 	cr_assert(tdfs_pool_free(pool, 10000));
@@ -75,15 +76,36 @@ Test(pool, a_call_is_given_up_in_time)
 {
 	struct tdfs_pool *pool = tdfs_pool_new(1);
 
-	cr_expect_not(tdfs_pool_call(pool, wait_at_the_gate, drop, NULL, 20));
+	cr_expect_not(tdfs_pool_call(pool, wait_at_the_gate, drop, NULL, 20, NULL));
 	cr_expect_eq(atomic_load(&drops), 0, "it still runs");
 	/* One that does not even begin. */
-	cr_expect_not(tdfs_pool_call(pool, count, drop, NULL, 20));
+	cr_expect_not(tdfs_pool_call(pool, count, drop, NULL, 20, NULL));
 	sem_post(&gate);
 	sem_wait(&passed);
 	sem_wait(&passed);
 	cr_expect_eq(atomic_load(&drops), 2);
 	cr_assert(tdfs_pool_free(pool, 10000));
+}
+
+static atomic_uint steps;
+
+static void get_on(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 40; i++) {
+		atomic_fetch_add(&steps, 1);
+		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+	}
+}
+
+Test(pool, who_gets_on_is_not_given_up)
+{
+	struct tdfs_pool *pool = tdfs_pool_new(1);
+
+	cr_expect_not(tdfs_pool_call(pool, get_on, drop, NULL, 100, NULL));
+	cr_expect(tdfs_pool_call(pool, get_on, drop, NULL, 100, &steps));
+	cr_assert(tdfs_pool_free(pool, 10000));
+	cr_expect_eq(atomic_load(&drops), 1);
 }
 
 Test(pool, stuck_threads_are_left_behind)
