@@ -89,6 +89,21 @@ void tdfs_tree_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	tdfs_buffers_give(buffers, buffer);
 }
 
+void tdfs_tree_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	tdl_snapshot *snapshot = tdfs_reader_snapshot(reader_of(fi));
+	struct tdfs_node node;
+	tdl_error error;
+
+	if (!tdfs_node_of(req, ino, &node))
+		return;
+	if (snapshot != NULL &&
+	    tdfs_passthrough_check(tdfs_of(req)->passthrough, ino, snapshot, &error) < 0)
+		tdfs_answer_error(req, node, NULL, &error);
+	else
+		fuse_reply_err(req, 0);
+}
+
 void tdfs_tree_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	close_reader(req, ino, reader_of(fi));

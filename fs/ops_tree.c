@@ -137,6 +137,7 @@ const struct fuse_lowlevel_ops tdfs_tree_ops = {
 	.statfs = tree_statfs,
 	.open = tdfs_tree_open,
 	.read = tdfs_tree_read,
+	.flush = tdfs_tree_flush,
 	.release = tdfs_tree_release,
 	.opendir = tdfs_tree_opendir,
 	.readdir = tdfs_tree_readdir,

@@ -35,6 +35,7 @@ void tdfs_tree_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 void tdfs_tree_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void tdfs_tree_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		    struct fuse_file_info *fi);
+void tdfs_tree_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void tdfs_tree_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
 #endif

@@ -136,13 +136,18 @@ static bool is_as_it_was(const struct inode *inode)
 	       st.st_mtim.tv_nsec == inode->st.st_mtim.tv_nsec;
 }
 
-static int was_changed(const tdl_snapshot *snapshot, tdl_error *error)
+static int was_changed(tdl_snapshot *snapshot, tdl_error *error)
 {
 	int64_t version = tdl_snapshot_info(snapshot)->version;
+	tdl_file file;
+
+	if (tdl_snapshot_file(snapshot, 0, &file, error) < 0)
+		return error->code;
 
 	*error = (tdl_error){ .code = TDL_ERR_CORRUPT, .version = version };
 	snprintf(error->message, sizeof error->message,
-		 "version %jd: its data file was changed while it was read", (intmax_t)version);
+		 "version %jd: data file %.400s was changed while it was read", (intmax_t)version,
+		 file.path);
 	return error->code;
 }
 
@@ -182,8 +187,10 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 		inode->handles++;
 		fi->backing_id = inode->backing;
 		/* There are no pages of it here; the kernel takes the mere wish for a mistake. */
-		if (inode->backing > 0)
+		if (inode->backing > 0) {
 			fi->keep_cache = 0;
+			fi->noflush = 0;
+		}
 	}
 	pthread_mutex_unlock(&through->lock);
 	if (fresh != NULL) {
@@ -195,6 +202,19 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 	if (tell)
 		tdfs_msg(LOG_INFO, "passthrough: the kernel reads large data files by itself");
 	return result;
+}
+
+int tdfs_passthrough_check(struct tdfs_passthrough *through, fuse_ino_t ino, tdl_snapshot *snapshot,
+			   tdl_error *error)
+{
+	const struct inode *inode;
+	bool changed;
+
+	pthread_mutex_lock(&through->lock);
+	inode = *find(through, ino);
+	changed = inode != NULL && inode->backing > 0 && !is_as_it_was(inode);
+	pthread_mutex_unlock(&through->lock);
+	return changed ? was_changed(snapshot, error) : 0;
 }
 
 void tdfs_passthrough_close(struct tdfs_passthrough *through, fuse_req_t req, fuse_ino_t ino)
@@ -211,11 +231,7 @@ void tdfs_passthrough_close(struct tdfs_passthrough *through, fuse_req_t req, fu
 	pthread_mutex_unlock(&through->lock);
 	if (inode == NULL)
 		return;
-	if (inode->backing > 0) {
-		if (!is_as_it_was(inode))
-			tdfs_msg(LOG_ERR, "inode %ju: the data file was changed while it was read",
-				 (uintmax_t)ino);
+	if (inode->backing > 0)
 		fuse_passthrough_close(req, inode->backing);
-	}
 	free_inode(inode);
 }

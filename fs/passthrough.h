@@ -29,6 +29,10 @@ void tdfs_passthrough_init(struct tdfs_passthrough *through, struct fuse_conn_in
  */
 int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse_ino_t ino,
 			  tdl_snapshot *snapshot, struct fuse_file_info *fi, tdl_error *error);
+/* Whether what was read until now was what the version is: nobody else can say for reads that do
+ * not come to us. Asked when a descriptor is closed. Errors: CORRUPT. */
+int tdfs_passthrough_check(struct tdfs_passthrough *through, fuse_ino_t ino, tdl_snapshot *snapshot,
+			   tdl_error *error);
 void tdfs_passthrough_close(struct tdfs_passthrough *through, fuse_req_t req, fuse_ino_t ino);
 
 #endif

@@ -175,7 +175,10 @@ class Passthrough(TestCase):
         part = next(pathlib.Path(table).glob("part-*.jsonl"))
         with self.mount(table) as mnt:
             mnt.allow_log("was changed while it was read", "bytes, the log says")
-            with open(mnt / "v1/data.jsonl", "rb", buffering=0) as old:
+            # The close of a file that the kernel reads by itself fails too.
+            with contextlib.suppress(OSError), open(
+                mnt / "v1/data.jsonl", "rb", buffering=0
+            ) as old:
                 old.read(10)
                 with open(part, "ab") as damaged:
                     damaged.write(b'{"id":5}\n')
