@@ -89,6 +89,14 @@ bool tdl__splits_line(const char *p, size_t len)
 	return splits_line((const unsigned char *)p, len);
 }
 
+/* U+202A to U+202E and U+2066 to U+2069. */
+static bool turns_line(const unsigned char *u, size_t len)
+{
+	return len == 3 && u[0] == 0xe2 &&
+	       ((u[1] == 0x80 && u[2] >= 0xaa && u[2] <= 0xae) ||
+		(u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9));
+}
+
 bool tdl__breaks_line(const char *p, size_t len)
 {
 	const unsigned char *u = (const unsigned char *)p;
@@ -97,7 +105,7 @@ bool tdl__breaks_line(const char *p, size_t len)
 		return u[0] < 0x20 || u[0] == 0x7f;
 	if (len == 2 && u[0] == 0xc2)
 		return u[1] < 0xa0;
-	return splits_line(u, len);
+	return splits_line(u, len) || turns_line(u, len);
 }
 
 /* From a character beyond ASCII to the first byte that may not be one, characters beyond ASCII

@@ -17,7 +17,8 @@ unsigned tdl__utf8_code(const char *p, size_t len);
 bool tdl__utf8_valid(const char *p, size_t n);
 
 /* Whether the valid UTF-8 character of `len` bytes at p is a control character (C0, DEL, C1) or
- * U+2028 or U+2029: what would break or forge a line when printed. */
+ * U+2028 or U+2029, or one of the marks that turn the direction of text: what would break or forge
+ * a line when printed. */
 bool tdl__breaks_line(const char *p, size_t len);
 
 /* Whether the valid UTF-8 character of `len` bytes at p is U+0085, U+2028 or U+2029: what a Python

@@ -69,7 +69,10 @@ Test(utf8, what_breaks_and_what_splits_a_line)
 	cr_assert(tdl__breaks_line("\xc2\x80", 2) && tdl__breaks_line("\xc2\x9f", 2));
 	cr_assert(tdl__breaks_line("\xe2\x80\xa8", 3) && tdl__breaks_line("\xe2\x80\xa9", 3));
 	cr_assert_not(tdl__breaks_line(" ", 1) || tdl__breaks_line("\xc2\xa0", 2) ||
-		      tdl__breaks_line("\xe2\x80\xa7", 3) || tdl__breaks_line("\xe2\x80\xaa", 3));
+		      tdl__breaks_line("\xe2\x80\xa7", 3) || tdl__breaks_line("\xe2\x80\xaf", 3));
+	cr_assert(tdl__breaks_line("\xe2\x80\xaa", 3) && tdl__breaks_line("\xe2\x80\xae", 3));
+	cr_assert(tdl__breaks_line("\xe2\x81\xa6", 3) && tdl__breaks_line("\xe2\x81\xa9", 3));
+	cr_assert_not(tdl__breaks_line("\xe2\x81\xa5", 3) || tdl__breaks_line("\xe2\x81\xaa", 3));
 	cr_assert(tdl__splits_line("\xc2\x85", 2) && tdl__splits_line("\xe2\x80\xa8", 3) &&
 		  tdl__splits_line("\xe2\x80\xa9", 3));
 	cr_assert_not(tdl__splits_line("\n", 1) || tdl__splits_line("\xc2\x84", 2) ||
