@@ -89,6 +89,14 @@ class Result:
         return f"$ {shown}\nstatus {self.status}\nstdout: {self.out[-4000:]!r}\nstderr: {self.err[-4000:]!r}"
 
 
+def _environment(argv, added):
+    """The environment of a command. Leaks cannot be looked for in a process that is traced."""
+    env = {**os.environ, **(added or {})}
+    if os.path.basename(argv[0]) in ("strace", "gdb") and "ASAN_OPTIONS" in env:
+        env["ASAN_OPTIONS"] += ":detect_leaks=0"
+    return env
+
+
 def run(argv, input=b"", timeout=COMMAND_TIMEOUT, cwd=None, env=None, user=None, stdin=None):
     """Runs a command to its end. A negative status is a signal. input: bytes or str for stdin;
     env: added to the environment; user: a numeric uid (and gid) to run as."""
@@ -101,7 +109,7 @@ def run(argv, input=b"", timeout=COMMAND_TIMEOUT, cwd=None, env=None, user=None,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=cwd,
-        env={**os.environ, **env} if env else None,
+        env=_environment(argv, env),
         user=user,
         group=user,
         extra_groups=[] if user is not None else None,
@@ -239,7 +247,7 @@ class Mount:
                 stdin=subprocess.DEVNULL,
                 stdout=descriptor,
                 stderr=descriptor,
-                env={**os.environ, **self.env} if self.env else None,
+                env=_environment(argv, self.env),
                 user=self.user,
                 group=self.user,
                 extra_groups=[] if self.user is not None else None,
