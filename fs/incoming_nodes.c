@@ -33,6 +33,13 @@ void tdfs_unlock(struct tdfs_incoming *in)
 	}
 }
 
+void tdfs_sleep_unlocked(struct tdfs_incoming *in, unsigned ms)
+{
+	tdfs_unlock(in);
+	in->backend.wait(in->backend.context, ms);
+	tdfs_lock(in);
+}
+
 struct timespec tdfs_time(void)
 {
 	struct timespec now;

@@ -10,6 +10,12 @@
 #include <unistd.h>
 
 #include "incoming_state.h"
+#include "names.h"
+
+bool tdfs_drop_commits(const struct tdfs_drop *drop)
+{
+	return drop->node.name && !tdfs_name_is_temporary(drop->node.name);
+}
 
 bool tdfs_drop_unpublished(const struct tdfs_drop *drop)
 {

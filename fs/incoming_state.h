@@ -147,6 +147,7 @@ void tdfs_lock(struct tdfs_incoming *in);
 void tdfs_unlock(struct tdfs_incoming *in);
 
 /* The rest with the lock held. */
+void tdfs_sleep_unlocked(struct tdfs_incoming *in, unsigned ms);
 
 /* incoming_nodes.c: names and inode numbers. */
 
@@ -213,6 +214,7 @@ struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop 
 				     enum tdfs_sight how, pid_t closer, pid_t besides);
 
 /* incoming_publish.c: the commit. */
+bool tdfs_drop_commits(const struct tdfs_drop *drop); /* at its close: the name is ordinary */
 bool tdfs_drop_unpublished(const struct tdfs_drop *drop);
 void tdfs_drop_rewritten(struct tdfs_incoming *in, struct tdfs_drop *drop);
 void tdfs_drop_taint(struct tdfs_drop *drop, const char *why);
