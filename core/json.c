@@ -29,10 +29,18 @@ bool tdl__json_valid(tdl__span text, unsigned max_depth, size_t *at)
 /* Behind a string of a valid text, p at its opening quote. */
 static const char *skip_string(const char *p, const char *end)
 {
-	p++;
-	while (p < end && *p != '"')
-		p += *p == '\\' ? 2 : 1;
-	return p < end ? p + 1 : end;
+	for (p++; p < end;) {
+		const char *quote = memchr(p, '"', (size_t)(end - p));
+		const char *escape;
+
+		if (quote == NULL)
+			return end;
+		escape = memchr(p, '\\', (size_t)(quote - p));
+		if (escape == NULL)
+			return quote + 1;
+		p = escape + 2; /* a quote that is escaped is skipped with its backslash */
+	}
+	return end;
 }
 
 /* Behind a value of a valid text. */
@@ -41,7 +49,7 @@ static const char *skip_value(const char *p, const char *end)
 	size_t depth = 0;
 
 	if (*p != '"' && *p != '{' && *p != '[') {
-		while (p < end && strchr(",}] \t\r\n", *p) == NULL)
+		while (p<end && * p> ' ' && *p != ',' && *p != '}' && *p != ']')
 			p++;
 		return p;
 	}

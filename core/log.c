@@ -159,7 +159,7 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 		tdl_error why;
 
 		if (newline == NULL && !eof) {
-			size_t got, kept = end - start;
+			size_t got, kept = end - start, room;
 
 			if (start > 0) {
 				memmove(at, at + start, kept);
@@ -179,14 +179,16 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 				at = buffer;
 				cap = grown;
 			}
-			r = tdl__sys_read(fd, at + end, cap - end, &got);
+			/* A commit never grows: asking for no more than its size saves a look for
+			 * its end. */
+			room = size - total < cap - end ? (size_t)(size - total) : cap - end;
+			r = tdl__sys_read(fd, at + end, room, &got);
 			if (r != 0)
 				return tdl__fail_errno(error, r,
 						       "cannot read version %" PRId64 " of %s",
 						       version, log->table);
-			/* A commit never grows, so its size saves asking for more. */
 			total += got;
-			eof = got < cap - end || total == size;
+			eof = got < room || total == size;
 			end += got;
 			continue;
 		}
