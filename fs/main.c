@@ -221,6 +221,20 @@ free_readers:
 	return status;
 }
 
+/* The fusermount3 of older releases looks at the mount as root, who may not see that of a user,
+ * and leaves it dead. */
+static bool auto_unmount_works(const struct tdfs_options *options)
+{
+	if (!options->auto_unmount || geteuid() == 0 || options->access != TDFS_OWNER_ONLY ||
+	    fuse_version() >= FUSE_MAKE_VERSION(3, 15))
+		return true;
+	tdfs_msg(LOG_ERR,
+		 "option auto_unmount: needs allow_other or allow_root, or libfuse 3.15 "
+		 "(this is %s)",
+		 fuse_pkgversion());
+	return false;
+}
+
 static int run(const struct tdfs_options *options)
 {
 	char *table, *mountpoint, why[TDL_MESSAGE_MAX];
@@ -228,6 +242,8 @@ static int run(const struct tdfs_options *options)
 
 	if (options->remount)
 		return tdfs_remount(options);
+	if (!auto_unmount_works(options))
+		return EXIT_FAILURE;
 	if (tdfs_place_find(options->table, options->mountpoint, &table, &mountpoint, why,
 			    sizeof why) < 0) {
 		tdfs_msg(LOG_ERR, "%s", why);

@@ -2,92 +2,17 @@
 """The real mount(8), umount(8) and fstab with mount.tinydelta where they look for it: an overlay on
 /usr/sbin that only this process sees."""
 
-import contextlib
 import errno
 import os
 import pathlib
 import select
-import shutil
 import signal
-import stat
 import subprocess
 
 import harness
-from harness import TestCase
+from mounting import Mount8
 
 USER = 65534
-
-
-class Mount8(TestCase):
-    needs_fuse = True
-
-    def setUp(self):
-        super().setUp()
-        self.require_root()
-        if not harness._private:
-            self.skipTest("no mount namespace of its own")
-        layers = self.path("layers")
-        layers.mkdir()
-        self.ok(["mount", "-t", "tmpfs", "none", layers])
-        self.addCleanup(harness.run, ["umount", "-l", layers])
-        (layers / "upper").mkdir()
-        (layers / "work").mkdir()
-        options = f"lowerdir=/usr/sbin,upperdir={layers}/upper,workdir={layers}/work"
-        result = harness.run(["mount", "-t", "overlay", "-o", options, "overlay", "/usr/sbin"])
-        if result.status != 0:
-            self.skipTest(f"no overlay: {result.error.strip()}")
-        self.addCleanup(harness.run, ["umount", "-l", "/usr/sbin"])
-        # Copies that every user may run, beside one another as in a build directory.
-        for folder, name in (("helper", "mount.tinydelta"), ("fs", "tinydeltafs")):
-            self.path(folder).mkdir()
-            shutil.copy(harness.program(name), self.path(folder))
-        helper = pathlib.Path("/usr/sbin/mount.tinydelta")
-        helper.unlink(missing_ok=True)
-        helper.symlink_to(self.path("helper") / "mount.tinydelta")
-        self.t = self.table(rows=[{"id": 1}], name="t")
-        self.m = self.path("m")
-        self.m.mkdir()
-        self.addCleanup(self.clear)
-
-    def clear(self):
-        for _ in range(4):
-            if harness._mountinfo(self.m):
-                harness.run(["umount", "-l", self.m])
-
-    def fstab(self, *lines):
-        path = self.file("".join(f"{line}\n" for line in lines), "fstab")
-        path.chmod(0o644)
-        self.ok(["mount", "--bind", path, "/etc/fstab"])
-        self.addCleanup(harness.run, ["umount", "-l", "/etc/fstab"])
-
-    def daemon_of(self, point):
-        """The pid of the tinydeltafs that serves a mount point."""
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                if words[0].endswith(b"/tinydeltafs") and os.fsencode(point) in words:
-                    return int(entry.name)
-        return None
-
-    def mounts(self):
-        with open("/proc/self/mountinfo", encoding="utf-8") as lines:
-            return [line.split() for line in lines if f" {self.m} " in line]
-
-    def umount(self):
-        daemon = self.daemon_of(self.m)
-        pidfd = os.pidfd_open(daemon)
-        try:
-            self.ok(["umount", self.m])
-            # The daemon is no child of ours; its end is waited for all the same.
-            ended, _, _ = select.select([pidfd], [], [], harness.DAEMON_TIMEOUT)
-            self.assertTrue(ended, "tinydeltafs did not end after umount")
-        finally:
-            os.close(pidfd)
-
-    def mount_fails(self, *words, says, status=32):
-        result = self.fails(["mount", *words], status=status)
-        self.assertEqual(len(result.error.splitlines()), 1, str(result))
-        self.assertRegex(result.error, says)
 
 
 class Mounting(Mount8):
@@ -134,6 +59,84 @@ class Mounting(Mount8):
         self.assertEqual(len(self.mounts()), 1)
         self.umount()
 
+    def test_one_version(self):
+        self.append(self.t, [{"id": 2}])
+        self.ok(["mount", "-t", "tinydelta", "-o", "version=1,nofail", self.t, self.m])
+        self.assertEqual(os.listdir(self.m), ["data.jsonl"])
+        self.assertEqual((self.m / "data.jsonl").read_bytes(), b'{"id":1}\n')
+        (fields,) = self.mounts()
+        self.assertIn("ro", fields[fields.index("-") + 3].split(","))
+        self.umount()
+
+    def test_owner_mode_and_log(self):
+        log = self.path("log")
+        self.t.chmod(0o700)
+        options = f"allow_other,uid={USER},gid={USER},umask=027,log={log}"
+        self.ok(["mount", "-t", "tinydelta", "-o", options, self.t, self.m])
+        st = (self.m / "v1" / "data.jsonl").stat()
+        self.assertEqual((st.st_uid, st.st_gid, st.st_mode & 0o7777), (USER, USER, 0o440))
+        self.ok(["cat", self.m / "v1" / "data.jsonl"], user=USER)
+        self.assertEqual(log.read_bytes(), b"")
+        self.umount()
+
+    def test_serves_others_at_once(self):
+        """A bind mount made right after mount(8) returns shows the table; it stays dead when the
+        daemon has died, and is no empty directory."""
+        other = self.path("bind")
+        other.mkdir()
+        self.addCleanup(harness.run, ["umount", "-l", other])
+        self.ok(["mount", "-t", "tinydelta", self.t, self.m])
+        self.ok(["mount", "--bind", self.m, other])
+        self.assertEqual((other / "v1" / "data.jsonl").read_bytes(), b'{"id":1}\n')
+        os.kill(self.daemon_of(self.m), signal.SIGKILL)
+        self.ok(["umount", "-l", self.m])
+        self.ok(["mount", "-t", "tinydelta", self.t, self.m])
+        with self.assertRaises(OSError) as dead:
+            os.listdir(other)
+        self.assertIn(dead.exception.errno, (errno.ENOTCONN, errno.ECONNABORTED))
+        self.umount()
+
+    def test_a_table_on_a_read_only_file_system(self):
+        self.ok(["mount", "--bind", self.t, self.t])
+        self.addCleanup(harness.run, ["umount", "-l", self.t])
+        self.ok(["mount", "-o", "remount,bind,ro", self.t])
+        self.ok(["mount", "-t", "tinydelta", self.t, self.m])
+        self.assertEqual((self.m / "v1" / "data.jsonl").read_bytes(), b'{"id":1}\n')
+        self.fails(["cp", self.file([{"id": 2}]), self.m / "incoming" / "x"])
+        self.umount()
+
+    def test_no_device(self):
+        empty = self.path("dev")
+        empty.mkdir()
+        for name in ("null",):
+            os.mknod(empty / name, 0o020666, os.stat("/dev/null").st_rdev)
+        self.ok(["mount", "--bind", empty, "/dev"])
+        try:
+            result = harness.run(["/usr/bin/mount", "-t", "tinydelta", self.t, self.m])
+        finally:
+            self.ok(["umount", "-l", "/dev"])
+        self.assertEqual(result.status, 32, str(result))
+        self.assertRegex(result.error, r"\Atinydeltafs: [^\n]*fuse[^\n]*\n\Z")
+        self.assertEqual(self.mounts(), [])
+
+    def test_commits_in_the_background(self):
+        self.ok(["mount", "-t", "tinydelta", self.t, self.m])
+        threads = os.listdir(f"/proc/{self.daemon_of(self.m)}/task")
+        self.assertGreater(len(threads), 1)
+        for i in range(5):
+            self.ok(["cp", self.file([{"id": i}]), self.m / "incoming" / "x"])
+        self.assertEqual(self.versions(self.t), list(range(7)))
+        self.umount()
+
+    def test_a_security_label(self):
+        label = 'context="system_u:object_r:tmp_t:s0:c1,c2"'
+        result = harness.run(["mount", "-t", "tinydelta", "-o", label, self.t, self.m])
+        if result.status == 0:
+            self.umount()
+        else:
+            self.assertEqual(result.status, 32)
+            self.assertEqual(len(result.error.splitlines()), 1, str(result))
+
     def test_read_only(self):
         for options, read_only in (
             (["-r"], True),
@@ -158,6 +161,8 @@ class Mounting(Mount8):
         fails("-t", "tinydelta", "-o", "bogus=1", t, m, says="unknown option: bogus=1", status=1)
         fails("-t", "tinydelta", "-o", "max_read=x", t, m, says="max_read", status=1)
         fails("-t", "tinydelta", t, t, says="tinydeltafs: .")
+        fails("-t", "tinydelta", "-o", "version=2", t, m, says="no such version: 2")
+        fails("-t", "tinydelta", t, self.path("nowhere"), says="nowhere: No such file")
         damaged = self.table(rows=[{"id": 1}])
         (damaged / "_delta_log" / f"{0:020d}.json").write_bytes(b"{")
         for index in damaged.glob("_delta_log/_history.idx"):
@@ -254,12 +259,7 @@ class Fstab(Mount8):
     def test_a_user(self):
         if not os.stat("/usr/bin/mount").st_mode & 0o4000:
             self.skipTest("mount is not setuid")
-        # Some machines keep it to root; everywhere else it is open to all.
-        device = self.path("fuse")
-        os.mknod(device, stat.S_IFCHR | 0o666, os.stat("/dev/fuse").st_rdev)
-        device.chmod(0o666)
-        self.ok(["mount", "--bind", device, "/dev/fuse"])
-        self.addCleanup(harness.run, ["umount", "-l", "/dev/fuse"])
+        self.open_device()
         self.ok(["chown", "-R", f"{USER}:{USER}", self.t, self.m])
         self.fstab(f"{self.t} {self.m} tinydelta noauto,user,nofail 0 0")
         self.ok(["mount", self.m], user=USER)
@@ -269,8 +269,14 @@ class Fstab(Mount8):
         self.assertEqual(said.out, b'{"id":1}\n')
         (fields,) = self.mounts()
         self.assertLessEqual({"nosuid", "nodev", "noexec"}, set(fields[5].split(",")))
+        row = self.file([{"id": 2}])
+        self.ok(["cp", row, self.m / "incoming" / "x"], user=USER)
+        self.assertEqual(self.versions(self.t), [0, 1, 2])
         self.fails(["umount", self.m], status=None, user=USER - 1)
         self.ok(["umount", self.m], user=USER)
+        self.assertEqual(self.mounts(), [])
+        self.ok(["mount", self.m], user=USER)
+        self.ok(["fusermount3", "-u", self.m], user=USER)
         self.assertEqual(self.mounts(), [])
 
 
