@@ -8,12 +8,15 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "grid.h"
+#include "jsonout.h"
 #include "output.h"
 #include "progress.h"
 
 /* They come in no order, so these are kept until all are known. */
 struct kept {
 	enum tdl_severity severity;
+	int64_t version;
 	uint64_t line;
 	char *path, *text;
 };
@@ -36,8 +39,8 @@ static void free_problems(struct problems *problems)
 static void found(void *context, const tdl_problem *problem)
 {
 	struct problems *problems = context;
-	struct kept kept = { problem->severity, problem->line, strdup(problem->path),
-			     strdup(problem->text) };
+	struct kept kept = { problem->severity, problem->version, problem->line,
+			     strdup(problem->path), strdup(problem->text) };
 
 	if (problems->count == problems->cap) {
 		size_t cap = problems->cap * 2 + 16;
@@ -69,7 +72,13 @@ static int by_weight(const void *a, const void *b)
 	return order != 0 ? order : strcmp(x->text, y->text);
 }
 
-static void print(const struct problems *problems)
+/* What output there is; also for the callbacks, of which there is one at a time. */
+static struct {
+	struct look look;
+	bool json;
+} out;
+
+static void print_plain(const struct problems *problems)
 {
 	for (size_t i = 0; i < problems->count; i++) {
 		const struct kept *kept = &problems->items[i];
@@ -78,6 +87,56 @@ static void print(const struct problems *problems)
 			output_text("%s:%" PRIu64 ": %s\n", kept->path, kept->line, kept->text);
 		else
 			output_text("%s: %s\n", kept->path, kept->text);
+	}
+}
+
+static const struct {
+	const char *name;
+	enum style style;
+} severities[] = {
+	[TDL_LEFTOVER] = { "leftover", CYAN },
+	[TDL_SUSPECT] = { "suspect", YELLOW },
+	[TDL_DAMAGE] = { "damage", RED },
+};
+
+static void print_people(const struct problems *problems)
+{
+	struct grid grid;
+
+	if (problems->count == 0) {
+		output_text("%sno problems%s\n", look_style(&out.look, GREEN), look_end(&out.look));
+		return;
+	}
+	grid_begin(&grid, &out.look, 3, 0);
+	for (size_t i = 0; i < problems->count; i++) {
+		const struct kept *kept = &problems->items[i];
+
+		grid_add(&grid, severities[kept->severity].style, "%s",
+			 severities[kept->severity].name);
+		if (kept->line > 0)
+			grid_add(&grid, BOLD, "%s:%" PRIu64, kept->path, kept->line);
+		else
+			grid_add(&grid, BOLD, "%s", kept->path);
+		grid_add(&grid, PLAIN, "%s", kept->text);
+	}
+	grid_end(&grid);
+}
+
+static void print_json(const struct problems *problems)
+{
+	for (size_t i = 0; i < problems->count; i++) {
+		const struct kept *kept = &problems->items[i];
+
+		output_text("{\"severity\":\"%s\",\"version\":", severities[kept->severity].name);
+		if (kept->version >= 0)
+			output_text("%" PRId64, kept->version);
+		else
+			output_text("null");
+		output_text(",\"path\":");
+		output_json_string(kept->path);
+		output_text(",\"line\":%" PRIu64 ",\"text\":", kept->line);
+		output_json_string(kept->text);
+		output_text("}\n");
 	}
 }
 
@@ -93,7 +152,13 @@ static void advance(void *context, uint64_t bytes, uint64_t total)
 
 static void removed(void *context, const char *path)
 {
-	output_text("%s: removed\n", path);
+	if (out.json) {
+		output_text("{\"removed\":");
+		output_json_string(path);
+		output_text("}\n");
+	} else {
+		output_text("%s: removed\n", path);
+	}
 }
 
 /* What is damaged stays as it is: vacuum refuses to look for leftovers there, which is no failure
@@ -107,7 +172,7 @@ static int repair(tdl_table *table, tdl_error *error)
 
 static int run(const struct command *command, char **argv)
 {
-	const char *version = NULL;
+	const char *version = NULL, *color = NULL;
 	bool mend = false, begun = false;
 	const struct option options[] = {
 		{ .name = "version",
@@ -118,6 +183,8 @@ static int run(const struct command *command, char **argv)
 		{ .name = "repair",
 		  .help = "remove what is left over, as vacuum does",
 		  .set = &mend },
+		JSON_OPTION(&out.json),
+		LOOK_OPTION(&color),
 		{ 0 },
 	};
 	tdl_check_options how = { .version = -1, .progress = advance, .context = &begun };
@@ -130,6 +197,7 @@ static int run(const struct command *command, char **argv)
 		return status;
 	if (version != NULL && !parse_version(argv[0], version, &how.version))
 		return STATUS_FAILED;
+	look_begin(&out.look, color);
 	if (tdl_table_open(argv[0], mend ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0 ||
 	    (mend && repair(table, &error) < 0)) {
 		output_finish(NULL);
@@ -138,7 +206,7 @@ static int run(const struct command *command, char **argv)
 	status = tdl_table_check(table, &how, found, &problems, &error);
 	progress_end();
 	qsort(problems.items, problems.count, sizeof *problems.items, by_weight);
-	print(&problems);
+	(out.json ? print_json : out.look.people ? print_people : print_plain)(&problems);
 	if (output_finish(NULL) != STATUS_DONE)
 		return STATUS_FAILED;
 	if (status < 0)

@@ -35,14 +35,14 @@ _tinydelta() {
     diff) options="--stat --color" ;;
     restore) options="--version --read-version" ;;
     vacuum) options="--older-than --dry-run --json --color" ;;
-    check) options="--version --repair" ;;
+    check) options="--version --repair --json --color" ;;
     *) options= ;;
     esac
 
     # The table is the first word that is neither an option nor the value of one.
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         case ${COMP_WORDS[i]} in
-        --dry-run | --reverse | --long | --json | --stat | --repair | --help | -h) ;;
+        --dry-run | --repair | --reverse | --long | --json | --stat | --help | -h) ;;
         --graph) [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i += 2)) ;;
         -*)
             [[ ${COMP_WORDS[i + 1]} == "=" ]] && ((i++))

@@ -258,3 +258,41 @@ class Json(PeopleCase):
             self.assertEqual(
                 self.terminal(*words, "--json"), self.tinydelta(*words, "--json").text
             )
+
+
+class Check(PeopleCase):
+    def setUp(self):
+        super().setUp()
+        self.name = f"part-{'a' * 32}.jsonl"
+
+    def test_on_a_terminal(self):
+        self.assertEqual(self.shown("check", self.t), [["no problems"]])
+
+    def test_laid_out(self):
+        (self.t / self.name).write_bytes(b"x")
+        argv = [harness.program("tinydelta"), "check", self.t, "--color=always"]
+        result = self.fails(argv, env={"LC_ALL": "C.UTF-8"})
+        self.assertRegex(
+            result.text, r"\A\x1b\[36mleftover\x1b\[0m  \x1b\[1m" + self.name + r"\x1b\[0m  \w[^\n]*\n\Z"
+        )
+
+    def test_json(self):
+        self.assertEqual(self.tinydelta("check", self.t, "--json").out, b"")
+        (self.t / self.name).write_bytes(b"x")
+        (commit,) = [self.t / "_delta_log" / f"{2:020d}.json"]
+        commit.write_bytes(b"{")
+        plain = self.fails([harness.program("tinydelta"), "check", self.t]).text.splitlines()
+        said = self.fails([harness.program("tinydelta"), "check", self.t, "--json"]).text
+        found = [json.loads(line) for line in said.splitlines()]
+        self.assertEqual(len(found), len(plain))
+        for one, line in zip(found, plain):
+            place = one["path"] + (f":{one['line']}" if one["line"] else "")
+            self.assertEqual(line, f"{place}: {one['text']}")
+            self.assertIn(one["severity"], ("damage", "suspect", "leftover"))
+        self.assertEqual(found[0]["severity"], "damage")
+        self.assertEqual(found[0]["version"], 2)
+
+    def test_repaired(self):
+        (self.t / self.name).write_bytes(b"x")
+        said = self.tinydelta("check", self.t, "--repair", "--json").text
+        self.assertEqual(json.loads(said), {"removed": self.name})
