@@ -11,8 +11,9 @@ struct tdl__check {
 	int64_t head; /* the last version that is looked at */
 	void (*found)(void *context, const tdl_problem *problem);
 	void *context;
-	uint64_t bytes, total;
-	int64_t broken; /* the first version whose commit cannot be followed, or -1 */
+	uint64_t bytes, total; /* of data files: done, and all */
+	unsigned told;	       /* problems of data files */
+	int64_t broken;	       /* the first version whose commit cannot be followed, or -1 */
 	tdl_error *error;
 };
 

@@ -15,8 +15,9 @@
 #include "rows.h"
 #include "sys.h"
 
-/* Of the text that names the versions of a file. */
+/* Of the text that names the versions of a file, and for how many files it does so. */
 #define VERSIONS_MAX 200
+#define NAMED_MAX    100
 
 #define PIECE ((size_t)1 << 20)
 
@@ -260,13 +261,17 @@ struct promise {
 	uint32_t crc;
 };
 
-/* The versions are looked for only now: good files cost nothing. */
+/* The versions are looked for only now, so that good files cost nothing; and where very many files
+ * are bad, the first version of each has to do. */
 static void tell(struct tdl__check *check, const struct item *item, const struct promise *promise,
 		 enum tdl_severity severity, uint64_t line, const char *text)
 {
 	char versions[VERSIONS_MAX];
 
-	name_versions(check, item, &promise->key, versions);
+	if (check->told++ < NAMED_MAX)
+		name_versions(check, item, &promise->key, versions);
+	else
+		snprintf(versions, sizeof versions, " (from version %" PRId64 ")", item->version);
 	tdl__check_problem(check, severity, item->version, promise->path, line, "%s%s", text,
 			   versions);
 }

@@ -264,6 +264,37 @@ Test(check, what_only_replaying_finds)
 	cr_assert_not_null(strstr(check(2), "2^63 bytes"));
 }
 
+static unsigned missing, ranges;
+
+static void count_missing(void *context, const tdl_problem *problem)
+{
+	missing += strstr(problem->text, "is missing") != NULL;
+	ranges += strstr(problem->text, " to ") != NULL;
+}
+
+/* All data files lost of a table of many versions: it is not a matter of hours. */
+Test(check, very_many_problems, .timeout = 20)
+{
+	enum {
+		FILES = 3000
+	};
+	tdl_check_options options = { .version = -1 };
+	tdl_table *table;
+
+	put_commit("t", 0, FOREIGN_META);
+	for (int64_t version = 1; version <= FILES; version++) {
+		char path[64];
+
+		snprintf(path, sizeof path, "part-%032lx.jsonl", (long)version);
+		put_commit("t", version, add_line(path, 10, 1));
+	}
+	table = open_table("t");
+	cr_assert_eq(tdl_table_check(table, &options, count_missing, NULL, &error), 0);
+	cr_assert_eq(missing, FILES);
+	cr_assert_eq(ranges, 100);
+	tdl_table_free(table);
+}
+
 Test(check, no_such_version)
 {
 	tdl_table *table;
