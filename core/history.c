@@ -8,10 +8,14 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "error.h"
 #include "replay.h"
 #include "schema.h"
 #include "sys.h"
+
+/* Commits that are read one after the other before it is asked whether there are many more. */
+#define FEW 256
 
 int tdl__history_init(tdl__history *history, tdl__log log, tdl_error *error)
 {
@@ -136,16 +140,28 @@ static int gap(tdl__history *history, int64_t found, tdl_error *error)
 	return set_damage(history, &why, error);
 }
 
+static void stop_ahead(tdl__ahead **ahead)
+{
+	tdl__ahead_stop(*ahead);
+}
+
 /* Reads commits one after the other until there is none. NOT_FOUND is the good end. */
 static int follow(tdl__history *history, tdl__commit *commit, tdl_error *error)
 {
-	for (;;) {
+	__attribute__((cleanup(stop_ahead))) tdl__ahead *ahead = NULL;
+
+	for (size_t done = 0;; done++) {
 		int64_t next = (int64_t)history->count;
 		tdl_error why = { 0 };
 		int r;
 
 		tdl__commit_clear(commit);
-		r = tdl__log_read(&history->log, next, commit, &why);
+		/* So many at once are rarely all. */
+		if (done == FEW)
+			ahead = tdl__ahead_start(&history->log, next);
+		r = ahead != NULL && tdl__ahead_take(ahead, next, commit)
+			    ? 0
+			    : tdl__log_read(&history->log, next, commit, &why);
 		if (r == 0) {
 			pthread_rwlock_wrlock(&history->lock);
 			r = tdl__replay(history, commit, &why);

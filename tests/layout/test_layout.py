@@ -20,6 +20,7 @@ CORE_LAYERS = [
     {"sys"},
     {"action", "filelist"},
     {"log", "filecache"},
+    {"ahead"},
     {"history", "replay"},
     {"index"},
     {"table", "indexing", "snapshot", "describe", "publish"},
