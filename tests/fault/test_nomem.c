@@ -2,7 +2,7 @@
 /*
  * Every allocation of every operation fails once: NOMEM or success, never a crash, a leak or half
  * a commit. malloc() and its kin are replaced for the whole process, the C library's own calls and
- * those of other libraries included.
+ * those of other libraries included; so no sanitizer goes with it.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sanitized.h"
 #include "scenario.h"
 #include "scratch.h"
 
@@ -20,8 +19,6 @@ static struct {
 	bool failed;
 	long live; /* blocks that were made and not freed */
 } plan;
-
-#ifndef SANITIZED
 
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t count, size_t n);
@@ -79,8 +76,6 @@ __attribute__((visibility("default"))) void free(void *p)
 	__libc_free(p);
 }
 
-#endif
-
 static void begin(void)
 {
 	scratch_begin();
@@ -116,9 +111,6 @@ static void starve(const struct scenario *scenario)
 {
 	unsigned failed = 0;
 
-#ifdef SANITIZED
-	cr_skip_test("the sanitizer has an allocator of its own");
-#endif
 	/* The first run makes what lives for ever, in the library and in others. */
 	run(scenario, 0, scenario->name);
 	for (unsigned nth = 1;; nth++) {

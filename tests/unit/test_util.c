@@ -27,14 +27,13 @@ Test(util, reserve_grows_and_keeps)
 	free(numbers);
 }
 
+/* A sanitizer takes it for a fault. */
+#ifndef SANITIZED
 Test(util, reserve_refuses_what_overflows)
 {
 	char *bytes = NULL;
 	size_t cap = 0;
 
-#ifdef SANITIZED
-	cr_skip_test("the sanitizer reports it");
-#endif
 	cr_assert(tdl__reserve(&bytes, &cap, 10, 1));
 	memset(bytes, 'x', 10);
 	cr_assert_not(tdl__reserve(&bytes, &cap, SIZE_MAX / 2, 16));
@@ -43,6 +42,7 @@ Test(util, reserve_refuses_what_overflows)
 	cr_assert_lt(cap, 1000);
 	free(bytes);
 }
+#endif
 
 Test(util, text_adds_and_ends)
 {
