@@ -21,7 +21,7 @@ int tdl__history_init(tdl__history *history, tdl__log log, tdl_error *error)
 {
 	pthread_rwlockattr_t attr;
 
-	*history = (tdl__history){ .log = log };
+	*history = (tdl__history){ .log = log, .copies_max = TDL__COPIES_MAX };
 	pthread_rwlockattr_init(&attr);
 	/* Readers come without pause under load; a commit must not wait for ever. */
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);

@@ -43,6 +43,7 @@ struct tdl__history {
 	tdl__meta **metas;
 	size_t meta_count, meta_cap;
 	tdl__filelist files;
+	uint64_t copies_max; /* no list is copied that would make `files` longer than this */
 
 	/* Positions in the newest list by key: open addressing, position + 1, 0 free. */
 	uint32_t *slots;
@@ -55,6 +56,10 @@ struct tdl__history {
 	int64_t *beyond;	 /* existing versions from there on, sorted */
 	size_t beyond_count;
 };
+
+/* A commit of a few bytes that removes one file of a long list makes a list of its own: somebody
+ * could let a small log take up all memory. This many files are some 2.5 GB. */
+#define TDL__COPIES_MAX (UINT64_C(1) << 26)
 
 int tdl__history_init(tdl__history *history, tdl__log log, tdl_error *error);
 void tdl__history_free(tdl__history *history);

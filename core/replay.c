@@ -213,6 +213,9 @@ static int start_list(tdl__history *history, const struct work *work, size_t bef
 		rows += records;
 	}
 	in_place = in_place && next == files->count;
+	if (!in_place && files->count + live > history->copies_max)
+		return tdl__fail(error, TDL_ERR_CORRUPT,
+				 "too many commits that remove a few of many files");
 	if (!tdl__filelist_start(files))
 		return tdl__fail_nomem(error);
 	if (in_place)

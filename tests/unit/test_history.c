@@ -205,6 +205,30 @@ static void expect_damage(tdl_table *table, int64_t head, int64_t first_bad, con
 	cr_assert_eq(tdl_snapshot_open(table, first_bad, &snapshot, &error), TDL_ERR_CORRUPT);
 }
 
+/* A few bytes that remove one of many files cost as much memory as all of these. */
+Test(history, lists_are_not_copied_without_end)
+{
+	tdl_table *table;
+
+	commit(0, "", "", "", "");
+	commit(1, add("a", 1, 1), add("b", 1, 1), add("c", 1, 1), add("d", 1, 1));
+	table = open_table("t");
+	table->history.copies_max = 10;
+	commit(2, remove_line("a"), "", "", ""); /* 4 files and 3 */
+	commit(3, remove_line("b"), "", "", ""); /* and 2 */
+	cr_assert_eq(tdl_table_refresh(table, &error), 0, "%s", error.message);
+	commit(4, remove_line("c"), remove_line("d"), add("e", 1, 1), ""); /* not copied */
+	cr_assert_eq(tdl_table_refresh(table, &error), 0, "%s", error.message);
+	commit(5, add("f", 1, 1), "", "", "");
+	cr_assert_eq(tdl_table_refresh(table, &error), 0, "%s", error.message);
+	commit(6, remove_line("e"), "", "", "");
+	cr_assert_eq(tdl_table_refresh(table, &error), TDL_ERR_CORRUPT);
+	cr_assert_eq(error.version, 6);
+	cr_assert_eq(tdl_table_head(table), 5);
+	cr_expect_str_eq(files_of(table, 5), "e:1:1 f:1:1 ");
+	tdl_table_free(table);
+}
+
 Test(history, a_gap)
 {
 	tdl_snapshot *snapshot;
