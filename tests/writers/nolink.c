@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A file system for tests that shows another directory as it is but lacks hard links, and where
- * asked renameat2() flags too, or takes its time over what must be durable. It serves only whom it
+ * asked renameat2() flags too, or takes its time to make files durable. It serves only whom it
  * is mounted by, so it changes nobody's identity; it knows nothing of tables.
  *
  *     nolink DIRECTORY MOUNTPOINT [-o noflags] [-o delay=MILLISECONDS]
@@ -146,6 +146,12 @@ static int sync_file(const char *path, int data_only, struct fuse_file_info *fi)
 	return answer(data_only ? fdatasync((int)fi->fh) : fsync((int)fi->fh));
 }
 
+/* At once: the kernel lets nobody look up a name in a directory that is being synced. */
+static int sync_directory(const char *path, int data_only, struct fuse_file_info *fi)
+{
+	return answer(data_only ? fdatasync((int)fi->fh) : fsync((int)fi->fh));
+}
+
 static int open_directory(const char *path, struct fuse_file_info *fi)
 {
 	return open_at(path, O_RDONLY | O_DIRECTORY, 0, fi);
@@ -224,7 +230,7 @@ static const struct fuse_operations operations = {
 	.opendir = open_directory,
 	.readdir = list,
 	.releasedir = close_file,
-	.fsyncdir = sync_file,
+	.fsyncdir = sync_directory,
 	.access = may,
 	.mkdir = make_directory,
 	.rmdir = remove_directory,
@@ -249,12 +255,16 @@ static int each(void *data, const char *word, int key, struct fuse_args *args)
 static int serve(struct fuse *fuse)
 {
 	struct fuse_session *session = fuse_get_session(fuse);
+	struct fuse_loop_config *config = fuse_loop_cfg_create();
 	int status = fuse_set_signal_handlers(session);
 
+	/* So many may take their time at once. */
+	fuse_loop_cfg_set_max_threads(config, 64);
 	if (status == 0 && (status = fuse_mount(fuse, options.point)) == 0) {
-		status = fuse_loop_mt(fuse, NULL);
+		status = fuse_loop_mt(fuse, config);
 		fuse_unmount(fuse);
 	}
+	fuse_loop_cfg_destroy(config);
 	fuse_remove_signal_handlers(session);
 	return status;
 }
