@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One line of a commit file: what it says, and how it is written. Our own scanner guards (strict
- * JSON, numbers by their digits), cJSON reads strings and metadata. Knows no files and no versions.
+ * JSON, numbers by their digits), cJSON reads strings. Knows no files and no versions.
  */
 #include "action.h"
 
@@ -45,8 +45,8 @@ static int bad(tdl_error *error, const char *what)
 	return tdl__fail(error, TDL_ERR_CORRUPT, "%s", what);
 }
 
-/* Text that tdl__json_valid() accepted, through cJSON. NULL with *code set where it cannot hold
- * it: a lone surrogate, or no memory. */
+/* A string that tdl__json_valid() accepted, through cJSON: it cuts long numbers, so it gets nothing
+ * else. NULL with *code set where it cannot hold it: a lone surrogate, or no memory. */
 static cJSON *parse(tdl__span text, int *code, tdl_error *error)
 {
 	_cleanup_free_ char *copy = malloc(text.n + 1);
@@ -216,43 +216,48 @@ static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error
 	return 0;
 }
 
-/* The last member of that name, as Python reads repeated ones. */
-static const cJSON *member(const cJSON *object, const char *name)
+static int read_column(tdl__commit *commit, tdl__span column, tdl_schema **schema, tdl_error *error)
 {
-	const cJSON *found = NULL, *at;
+	static const char why[] = "metaData with a column that has no name or type";
+	static const char *const names[] = { "name", "type" };
+	size_t name, name_length, type, type_length;
+	tdl__span values[2];
+	enum tdl_type kind;
+	tdl_error wrong;
+	int r;
 
-	cJSON_ArrayForEach(at, object)
-	{
-		if (at->string != NULL && strcmp(at->string, name) == 0)
-			found = at;
-	}
-	return found;
+	tdl__json_members(column, names, 2, values);
+	if (tdl__json_kind(column) != '{' || values[0].p == NULL || values[1].p == NULL)
+		return bad(error, why);
+	r = keep_string(commit, values[0], &name, &name_length, why, error);
+	if (r == 0)
+		r = keep_string(commit, values[1], &type, &type_length, why, error);
+	if (r < 0)
+		return r;
+	if (!tdl__type_parse(tdl__commit_string(commit, type), type_length, &kind))
+		return bad(error, why);
+	r = tdl__schema_add(schema, tdl__commit_string(commit, name), name_length, kind, &wrong);
+	if (r == TDL_ERR_NOMEM)
+		return tdl__fail_nomem(error);
+	return r < 0 ? tdl__fail(error, TDL_ERR_CORRUPT, "metaData: %s", wrong.message) : 0;
 }
 
-static int read_schema(const cJSON *columns, tdl_schema **schema, tdl_error *error)
+static int read_schema(tdl__commit *commit, tdl__span columns, tdl_schema **schema,
+		       tdl_error *error)
 {
-	const cJSON *column;
+	tdl__span column;
+	bool any = false;
 
-	if (!cJSON_IsArray(columns) || columns->child == NULL)
+	if (columns.p == NULL || tdl__json_kind(columns) != '[')
 		return bad(error, "metaData without a schema");
-	cJSON_ArrayForEach(column, columns)
-	{
-		const cJSON *name = member(column, "name"), *type = member(column, "type");
-		enum tdl_type kind;
-		tdl_error why;
-		int r;
+	while (tdl__json_item(&columns, &column)) {
+		int r = read_column(commit, column, schema, error);
 
-		if (!cJSON_IsString(name) || !cJSON_IsString(type) ||
-		    !tdl__type_parse(type->valuestring, strlen(type->valuestring), &kind))
-			return bad(error, "metaData with a column that has no name or type");
-		r = tdl__schema_add(schema, name->valuestring, strlen(name->valuestring), kind,
-				    &why);
-		if (r == TDL_ERR_NOMEM)
-			return tdl__fail_nomem(error);
 		if (r < 0)
-			return tdl__fail(error, TDL_ERR_CORRUPT, "metaData: %s", why.message);
+			return r;
+		any = true;
 	}
-	return 0;
+	return any ? 0 : bad(error, "metaData without a schema");
 }
 
 static void free_schema(tdl_schema **schema)
@@ -262,24 +267,21 @@ static void free_schema(tdl_schema **schema)
 
 static int read_metadata(tdl__commit *commit, tdl__span metadata, tdl_error *error)
 {
-	__attribute__((cleanup(delete_json))) cJSON *json = NULL;
+	static const char *const names[] = { "id", "schema" };
 	__attribute__((cleanup(free_schema))) tdl_schema *schema = NULL;
-	tdl__span id;
+	tdl__span values[2];
 	size_t length;
-	int r = 0;
+	int r;
 
-	if (tdl__json_kind(metadata) != '{' || escapes_nul(metadata))
-		return bad(error, "metaData is no object, or has a NUL in it");
-	if (!tdl__json_member(metadata, "id", &id))
+	if (tdl__json_kind(metadata) != '{')
+		return bad(error, "metaData is no object");
+	tdl__json_members(metadata, names, 2, values);
+	if (values[0].p == NULL)
 		return bad(error, "metaData without id");
-	r = keep_string(commit, id, &commit->table_id, &length, "the id in metaData is no text",
-			error);
-	if (r < 0)
-		return r;
-	json = parse(metadata, &r, error);
-	if (json == NULL)
-		return r;
-	r = read_schema(member(json, "schema"), &schema, error);
+	r = keep_string(commit, values[0], &commit->table_id, &length,
+			"the id in metaData is no text", error);
+	if (r == 0)
+		r = read_schema(commit, values[1], &schema, error);
 	if (r < 0)
 		return r;
 	tdl_schema_free(commit->schema);

@@ -17,9 +17,7 @@ static bool is_ours(tdl__span key)
 					     "actions", "crc32c" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		size_t n = strlen(names[i]);
-
-		if (key.n == n + 2 && memcmp(key.p + 1, names[i], n) == 0)
+		if (tdl__json_is(key, names[i]))
 			return true;
 	}
 	return false;

@@ -96,6 +96,24 @@ bool tdl__json_next(tdl__span *rest, tdl__span *key, tdl__span *value)
 	return true;
 }
 
+bool tdl__json_item(tdl__span *rest, tdl__span *value)
+{
+	const char *end = rest->p + rest->n;
+	const char *p = tdl__skip_blank(rest->p, end);
+
+	/* The bracket at the start or the comma before the next value. */
+	if (p == end || (*p != '[' && *p != ','))
+		return false;
+	p = tdl__skip_blank(p + 1, end);
+	if (p == end || *p == ']')
+		return false;
+	*value = (tdl__span){ p, 0 };
+	p = skip_value(p, end);
+	value->n = (size_t)(p - value->p);
+	*rest = (tdl__span){ p, (size_t)(end - p) };
+	return true;
+}
+
 /* Whether the escape at p, with 6 bytes behind it, may be the first half of a pair. */
 static bool first_of_pair(const char *p)
 {
@@ -127,6 +145,15 @@ static bool means(tdl__span string, const char *name, size_t length)
 		n -= take;
 	}
 	return length == 0;
+}
+
+bool tdl__json_is(tdl__span string, const char *name)
+{
+	size_t length = strlen(name);
+
+	return memchr(string.p, '\\', string.n) == NULL
+		       ? string.n == length + 2 && memcmp(string.p + 1, name, length) == 0
+		       : means(string, name, length);
 }
 
 void tdl__json_members(tdl__span object, const char *const *names, size_t count, tdl__span *values)

@@ -30,6 +30,12 @@ bool tdl__json_valid(tdl__span text, unsigned max_depth, size_t *at);
  */
 bool tdl__json_next(tdl__span *rest, tdl__span *key, tdl__span *value);
 
+/* The same for the values of an array. */
+bool tdl__json_item(tdl__span *rest, tdl__span *value);
+
+/* Whether a key or another string of a valid text, with its quotes, means `name`. */
+bool tdl__json_is(tdl__span string, const char *name);
+
 /* The value of member `name` of a valid object, the last where it is repeated, names compared
  * after unescaping. False where there is none. */
 bool tdl__json_member(tdl__span object, const char *name, tdl__span *value);

@@ -248,7 +248,7 @@ Test(table, versions_as_json)
 	put(commit_path("t", 0), "%s",
 	    FOREIGN_META "{\"commitInfo\":{\"x\":9007199254740993,\"timestamp\":5,"
 			 "\"operation\":\"CR\\u0022\","
-			 "\"files\":77,\"readVersion\":null,\"y\" : [1, 2]}}\n");
+			 "\"files\":77,\"\\u0066iles\":78,\"readVersion\":null,\"y\" : [1, 2]}}\n");
 	table = open_table("t");
 	cr_assert_eq(tdl_table_version_json(table, 0, &json, &n, &error), 0, "%s", error.message);
 	cr_assert_eq(strlen(json), n);
