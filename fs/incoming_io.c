@@ -193,8 +193,9 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 
 	tdfs_lock(in);
 	if (written->done < size && drop->size == written->at + size)
-		drop->size =
-			written->at + written->done > before ? written->at + written->done : before;
+		drop->size = written->done > 0 && written->at + written->done > before
+				     ? written->at + written->done
+				     : before;
 	if (why)
 		drop->failed = why;
 	drop->changes++;

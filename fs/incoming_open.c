@@ -238,6 +238,7 @@ static int open_drop(struct tdfs_incoming *in, struct tdfs_drop *drop,
 		     const struct tdfs_caller *caller, int flags)
 {
 	for (;;) {
+		uint64_t opens;
 		int why;
 
 		if (drop->state == TDFS_PUBLISHING) {
@@ -249,10 +250,12 @@ static int open_drop(struct tdfs_incoming *in, struct tdfs_drop *drop,
 			return open_published(in, drop, caller);
 		if (!(flags & O_TRUNC))
 			return 0;
+		opens = drop->opens;
 		why = may_truncate(in, drop, caller);
 		if (why)
 			return why;
-		if (drop->state == TDFS_OPEN)
+		/* Whoever opened it during the look was not seen. */
+		if (drop->state == TDFS_OPEN && drop->opens == opens)
 			return truncate_all(in, drop);
 	}
 }

@@ -266,11 +266,14 @@ Test(incoming, a_failed_write_is_never_committed)
 {
 	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
 	struct tdfs_caller caller = who(7);
+	struct stat st;
 	size_t done;
 
 	write_at(7, handle, "x\n", 0);
 	/* A buffer that is not there: the write fails as on a full disk. */
 	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, (void *)8, 4096, 2, &done), EFAULT);
+	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, (void *)8, 4096, 50, &done), EFAULT);
+	cr_expect(lookup(7, "a", &st) != 0 && st.st_size == 2, "what was not written has no size");
 	write_at(7, handle, "y\n", 4098);
 	cr_expect_eq(flush(7, handle), EFAULT);
 	release(handle);

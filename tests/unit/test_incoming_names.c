@@ -255,6 +255,34 @@ Test(incoming_names, truncating_what_another_has_open)
 	cr_expect_eq(world.commits, 2);
 }
 
+static struct tdfs_handle *late;
+
+static void is_held_now(void)
+{
+	world.held = true;
+}
+
+static void open_meanwhile(void)
+{
+	cr_expect_eq(open_it(9, "a", O_WRONLY, &late), 0);
+	world.during_look = is_held_now; /* this look has not seen it */
+}
+
+Test(incoming_names, truncating_what_another_opens_meanwhile)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY), *second;
+
+	write_at(7, handle, "x\n", 0);
+	world.during_look = open_meanwhile;
+	cr_expect_eq(open_it(8, "a", O_WRONLY | O_TRUNC, &second), EBUSY);
+	world.during_look = NULL;
+	world.held = false;
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_str_eq(world.committed, "x\n");
+	release(handle);
+	release(late);
+}
+
 static struct tdfs_handle *other;
 Test(incoming_names, truncating_ones_own)
 {
