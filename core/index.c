@@ -393,7 +393,7 @@ static bool sums_hold(const tdl__filelist *files)
 			list + 1 < files->list_count ? files->lists[list + 1].first : files->count;
 		uint64_t bytes = 0, rows = 0;
 
-		if (first > next || files->lists[list].known > next - first)
+		if (first > next || next > files->count || files->lists[list].known > next - first)
 			return false;
 		for (uint64_t i = first; i < next; i++) {
 			uint64_t size = tdl__filelist_size(files, i);
