@@ -33,10 +33,13 @@ void tdfs_drop_wait(struct tdfs_incoming *in, struct tdfs_drop *drop)
 
 void tdfs_drop_taint(struct tdfs_drop *drop, const char *why)
 {
-	if (drop->state == TDFS_PUBLISHED || drop->taint)
+	if (drop->state == TDFS_PUBLISHED)
+		return;
+	/* By whoever was killed last: who had it open before cannot rewrite it. */
+	drop->tainted = drop->opens;
+	if (drop->taint)
 		return;
 	drop->taint = strdup(why);
-	drop->tainted = drop->opens;
 	/* What was refused for another reason before is so for this one now. */
 	drop->settled = drop->changes - 1;
 }
