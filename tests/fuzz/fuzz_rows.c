@@ -2,15 +2,6 @@
 /*
  * Rows against the slow scanner of slow_rows.c, whole and in chunks: the same verdict, line and
  * bytes. The first byte of an input chooses the schema, the second the size of chunks.
- *
- * With replay.c this is a test that replays a folder of inputs; with clang's engine it looks for
- * more:
- *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Icore -Itests/unit \
- *             tests/fuzz/{fuzz_rows,slow_rows}.c tests/unit/rows_run.c \
- *             core/{error,json,number,row,row_error,row_match,rows,scan,schema,sniff,utf8}.c \
- *             -lm -o fuzz_rows
- *     ./fuzz_rows -max_len=512 NEW tests/fuzz/corpus/rows
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +10,7 @@
 #include "fuzz.h"
 #include "json.h"
 #include "rows_run.h"
+#include "slow_json.h"
 #include "slow_rows.h"
 
 static const char *const schemas[][6] = {

@@ -24,7 +24,4 @@ struct slow {
 void slow_rows(const tdl_schema *schema, const char *in, size_t n, struct slow *result);
 void slow_clear(struct slow *result);
 
-/* Whether the text is one JSON value, as deep as `max_depth`, with white space round it. */
-bool slow_json(const char *text, size_t n, unsigned max_depth);
-
 #endif

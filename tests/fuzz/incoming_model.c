@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The promises of incoming/ for the sequence fuzzer. Knows the contract and nothing of how it is
+ * kept; asks the daemon only what users can ask.
+ */
+#include "incoming_model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILES	  512
+#define ROWS	  4096
+#define BYTES_MAX 4000
+#define GHOST_MS  5000
+
+struct file {
+	uint64_t ino;
+	char name[32];	/* "": none, or not known yet */
+	bool gone;	/* by the user's own doing, or empty and never asked for */
+	bool published; /* all there is of it */
+	int64_t when;	/* it was */
+	uint64_t base;	/* bytes published before these */
+	char bytes[BYTES_MAX];
+	size_t size;
+	bool touched; /* since the last outcome */
+	bool silent;  /* the last change was none that a close follows, or its note was removed */
+	bool failed;  /* a write */
+	bool tainted; /* by a killed writer */
+	unsigned tainted_at; /* open files after this one may rewrite it */
+	uint64_t friends; /* processes, by number, that opened it for writing, or wrote or renamed
+			     it */
+	int code;	  /* of its last commit */
+};
+
+static struct file files[FILES], *committing;
+static unsigned count, rows, newest;
+static uint8_t committed[ROWS];
+static char renaming[32];
+
+void must_at(bool holds, const char *what, int line)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "model: line %d: not so: %s\n", line, what);
+	abort();
+}
+
+void model_begin(void)
+{
+	count = rows = newest = 0;
+	committing = NULL;
+	renaming[0] = '\0';
+	memset(committed, 0, sizeof committed);
+}
+
+void model_row(char out[ROW])
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned row = rows++ % ROWS;
+
+	out[0] = digits[row >> 8];
+	out[1] = digits[row >> 4 & 15];
+	out[2] = digits[row & 15];
+	out[3] = '\n';
+}
+
+/* ---- Helpers ------------------------------------------------------------------------------- */
+
+static bool ends(const char *name, const char *suffix)
+{
+	size_t n = strlen(name), m = strlen(suffix);
+
+	return n >= m && strcmp(name + n - m, suffix) == 0;
+}
+
+static bool is_note(const char *name)
+{
+	return ends(name, ".error");
+}
+
+static bool is_ordinary(const char *name)
+{
+	return name[0] != '.' && !ends(name, "~") && !ends(name, ".tmp");
+}
+
+static struct file *by_ino(uint64_t ino)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (files[i].ino == ino)
+			return &files[i];
+	}
+	return NULL;
+}
+
+static struct file *by_name(const char *name)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (strcmp(files[i].name, name) == 0)
+			return &files[i];
+	}
+	return NULL;
+}
+
+static uint64_t bit(const struct process *process)
+{
+	return UINT64_C(1) << (process->id - 100);
+}
+
+static struct file *add(const char *name, uint64_t ino)
+{
+	struct file *file = by_name(name);
+
+	/* Only what was published gives its name up without being asked. */
+	if (file != NULL) {
+		must(file->published, "a name that is taken is not given away");
+		file->name[0] = '\0';
+	}
+	must(count < FILES, "room in the model");
+	file = &files[count++];
+	memset(file, 0, sizeof *file);
+	file->ino = ino;
+	snprintf(file->name, sizeof file->name, "%s", name);
+	return file;
+}
+
+static bool is_blank(const struct file *file)
+{
+	return strspn(file->bytes, "\n") >= file->size;
+}
+
+/* It goes on behind what was published. */
+static void next_part(struct file *file)
+{
+	file->base += file->size;
+	file->size = 0;
+	file->published = file->gone = false;
+	file->code = 0;
+}
+
+static void resize(struct file *file, size_t size)
+{
+	must(size < BYTES_MAX, "room in the model's files");
+	if (size > file->size)
+		memset(file->bytes + file->size, 0, size - file->size);
+	file->bytes[size] = '\0';
+	file->size = size;
+}
+
+/* ---- Files and bytes ----------------------------------------------------------------------- */
+
+void model_created(const struct process *process, const char *name, uint64_t ino)
+{
+	if (by_ino(ino) == NULL)
+		add(name, ino);
+}
+
+void model_opened(const struct process *process, uint64_t ino, int flags)
+{
+	struct file *file = by_ino(ino);
+	bool writes = (flags & O_ACCMODE) != O_RDONLY;
+
+	newest++;
+	if (file == NULL || !writes)
+		return;
+	must(!file->published, "what is published is not opened for writing");
+	if (flags & O_TRUNC) {
+		must(!world_holds_unpassed(ino, process->id),
+		     "what another has open is not truncated");
+		file->base = 0;
+		resize(file, 0);
+		file->touched = true;
+		file->tainted = file->failed = false;
+	}
+	if (file->base == 0 && file->size == 0)
+		file->tainted = false;
+	file->silent = false;
+	file->friends |= bit(process);
+}
+
+void model_wrote(const struct process *process, const struct open_file *open, const char *bytes,
+		 size_t size, uint64_t offset, size_t done, int why)
+{
+	struct file *file = by_ino(open->ino);
+	uint64_t end;
+	size_t at;
+
+	if (file == NULL || (open->flags & O_ACCMODE) == O_RDONLY) {
+		must(why == EBADF, "what is not open for writing is not written");
+		return;
+	}
+	end = file->base + (file->published ? file->size : 0);
+	if (open->flags & O_APPEND)
+		offset = file->base + file->size;
+	if (offset < end) {
+		must(why == EPERM, "what is published is not written again");
+		return;
+	}
+	if (file->published)
+		next_part(file);
+	at = (size_t)(offset - file->base);
+	file->touched = true;
+	file->silent = false;
+	file->friends |= bit(process);
+	if (file->tainted && at == 0 && !(open->flags & O_APPEND) &&
+	    open->serial > file->tainted_at)
+		file->tainted = file->failed = false;
+	if (why != 0) {
+		must(done == 0, "a write that failed wrote nothing");
+		file->failed = true;
+		return;
+	}
+	must(done == size, "a write writes all");
+	if (at + size > file->size)
+		resize(file, at + size);
+	memcpy(file->bytes + at, bytes, size);
+}
+
+void model_cut(uint64_t ino, uint64_t size, int why)
+{
+	struct file *file = by_ino(ino);
+
+	if (file == NULL) {
+		must(why == EPERM, "a note is not cut");
+		return;
+	}
+	if (size < file->base + (file->published ? file->size : 0)) {
+		must(why == EPERM, "what is published is not cut");
+		return;
+	}
+	if (why != 0 || (file->published && size == file->base + file->size))
+		return;
+	if (file->published)
+		next_part(file);
+	resize(file, (size_t)(size - file->base));
+	file->touched = true;
+	file->silent = true;
+	if (file->size == 0)
+		file->tainted = file->failed = false;
+}
+
+void model_read(uint64_t ino, const char *bytes, size_t got, uint64_t offset, int why)
+{
+	const struct file *file = by_ino(ino);
+	size_t at, left;
+
+	if (file == NULL || file->failed)
+		return;
+	if (offset < file->base) {
+		must(why == EPERM, "what was published before is not read");
+		return;
+	}
+	/* A published file that nobody had open any more may be gone from the disk. */
+	if (why != 0) {
+		must(why == EIO && (file->published || file->gone), "what is there is read");
+		return;
+	}
+	at = (size_t)(offset - file->base);
+	left = at < file->size ? file->size - at : 0;
+	must(got == (left < 256 ? left : 256), "as much is read as there is");
+	must(memcmp(bytes, file->bytes + at, got) == 0, "what was written is read");
+}
+
+void model_killed(const struct process *process, uint64_t ino)
+{
+	struct file *file = by_ino(ino);
+
+	if (file == NULL || file->published || !is_ordinary(file->name) ||
+	    !(file->friends & bit(process)) || committing == file)
+		return;
+	file->tainted = true;
+	file->tainted_at = newest;
+}
+
+void model_closed(const struct process *process, const struct open_file *open, int answer,
+		  bool alone)
+{
+	struct file *file = by_ino(open->ino);
+
+	if (file == NULL || (open->flags & O_ACCMODE) == O_RDONLY || !alone)
+		return;
+	if (answer != 0)
+		must(!file->published || file->code == TDL_ERR_PUBLISHED,
+		     "a close that failed has committed nothing");
+	else if (world.slows == 0 && !file->published && !file->gone && file->name[0] != '\0' &&
+		 is_ordinary(file->name) && file->size > 0 && file->touched && !is_blank(file))
+		must(world_holds(file->ino, 0), "the last close commits");
+}
+
+/* ---- Names --------------------------------------------------------------------------------- */
+
+void model_seen(const struct process *process, const char *name, const struct stat *st)
+{
+	struct file *file = by_ino(st->st_ino);
+
+	if (is_note(name))
+		return;
+	if (file == NULL) {
+		/* A ghost that its writer opened for writing gives way to an empty file. */
+		must(st->st_size == 0, "what nobody wrote is empty");
+		add(name, st->st_ino);
+		return;
+	}
+	if (file->name[0] != '\0')
+		must(strcmp(file->name, name) == 0, "a file is found under its name");
+	must(!file->gone, "what was removed is not found");
+	if (!file->failed)
+		must((uint64_t)st->st_size == file->base + file->size, "sizes are true");
+	if (!file->published)
+		return;
+	must(file->friends & bit(process), "strangers see no ghost");
+	must(world.now < file->when + GHOST_MS, "ghosts end");
+}
+
+void model_not_seen(const struct process *process, const char *name)
+{
+	const struct file *file = by_name(name);
+
+	if (file == NULL)
+		return;
+	if (file->published)
+		must(!(file->friends & bit(process)) || world.now >= file->when + GHOST_MS ||
+			     world.slows > 0,
+		     "writers see their ghosts");
+	else
+		must(file->size == 0 && file->base == 0, "what is not committed is found");
+}
+
+static void replace(const char *name, const struct file *by)
+{
+	struct file *file = by_name(name);
+
+	if (file == NULL || file == by)
+		return;
+	file->gone = file->gone || !file->published;
+	file->name[0] = '\0';
+}
+
+void model_renames(const struct process *process, uint64_t ino, const char *to)
+{
+	struct file *file = by_ino(ino);
+
+	snprintf(renaming, sizeof renaming, "%s", to);
+	if (file != NULL && !file->published && !is_note(to))
+		file->tainted = false;
+}
+
+void model_renamed(const struct process *process, uint64_t ino, const char *from, const char *to,
+		   int why)
+{
+	struct file *file = by_ino(ino);
+
+	renaming[0] = '\0';
+	if (file == NULL) {
+		must(why != 0, "a note is not renamed");
+		return;
+	}
+	if (why != 0 && !(file->published && file->code == TDL_ERR_PUBLISHED))
+		return;
+	must(strcmp(file->name, from) == 0 || file->name[0] == '\0', "it had the old name");
+	replace(to, file);
+	file->tainted = false;
+	snprintf(file->name, sizeof file->name, "%s", to);
+	if (file->published) {
+		file->friends |= bit(process);
+		return;
+	}
+	if (world.slows == 0 && is_ordinary(to) && file->size > 0 && !is_blank(file))
+		must(world_holds(ino, 0), "a rename to an ordinary name commits");
+	file->touched = true;
+	file->silent = !world_is_open(ino);
+}
+
+void model_unlinked(const struct process *process, const char *name, int why)
+{
+	struct file *file;
+
+	if (why != 0)
+		return;
+	if (is_note(name)) {
+		for (unsigned i = 0; i < count; i++) {
+			size_t n = strlen(files[i].name);
+
+			if (n > 0 && strlen(name) == n + 6 && strncmp(name, files[i].name, n) == 0)
+				files[i].silent = true;
+		}
+		return;
+	}
+	file = by_name(name);
+	must(file != NULL, "what is removed was there");
+	if (file->published)
+		must(file->friends & bit(process), "strangers remove no ghost");
+	file->gone = file->gone || !file->published;
+	file->name[0] = '\0';
+}
+
+/* ---- Commits ------------------------------------------------------------------------------- */
+
+int model_commits(const char *source, const char *bytes, size_t n)
+{
+	struct file *file = NULL;
+
+	for (unsigned i = 0; i < count && file == NULL; i++) {
+		struct file *one = &files[i];
+
+		if (!one->published && !one->gone && one->size == n &&
+		    memcmp(one->bytes, bytes, n) == 0 &&
+		    (one->name[0] == '\0' || strcmp(one->name, source) == 0 ||
+		     strcmp(renaming, source) == 0))
+			file = one;
+	}
+	must(file != NULL, "what is committed is what was written");
+	must(n > 0, "nothing is not committed");
+	must(is_ordinary(source), "a temporary name is not committed");
+	must(!file->failed, "a file with a hole is not committed");
+	must(!file->tainted || world.slows > 0, "a killed writer's file is not committed");
+	must(!world_holds_unpassed(file->ino, 0), "what is held is not committed");
+	committing = file;
+	if (memchr(bytes, '\0', n) != NULL)
+		return TDL_ERR_SCHEMA;
+	return is_blank(file) ? TDL_ERR_EMPTY : TDL_OK;
+}
+
+void model_committed(const char *bytes, size_t n, int code)
+{
+	struct file *file = committing;
+
+	committing = NULL;
+	file->code = code;
+	file->touched = false;
+	if (code != TDL_OK && code != TDL_ERR_PUBLISHED)
+		return;
+	file->published = true;
+	file->when = world.now;
+	for (size_t at = 0; at + ROW <= n; at += ROW) {
+		unsigned row;
+		char text[ROW] = { bytes[at], bytes[at + 1], bytes[at + 2], '\0' };
+
+		if (sscanf(text, "%x", &row) != 1)
+			continue;
+		must(row < ROWS && !committed[row], "no row is committed twice");
+		committed[row] = 1;
+	}
+}
+
+/* ---- Everything ---------------------------------------------------------------------------- */
+
+static bool has_note(const struct file *file)
+{
+	uint64_t offset = 0, ino;
+	char name[256];
+
+	while (tdfs_incoming_list(in, &offset, name, &ino)) {
+		size_t n = strlen(file->name);
+
+		if (strncmp(name, file->name, n) == 0 && strcmp(name + n, ".error") == 0)
+			return true;
+	}
+	return false;
+}
+
+static void check_listed(struct file *file, const char *name)
+{
+	struct stat st;
+
+	must(!file->published, "what is published is not listed");
+	must(!file->gone, "what was removed is not listed");
+	if (file->name[0] == '\0')
+		snprintf(file->name, sizeof file->name, "%s", name);
+	must(strcmp(file->name, name) == 0, "a file is listed under its name");
+	must(tdfs_incoming_getattr(in, file->ino, &st) == 0, "what is listed is there");
+	/* A file with a hole is given up when it is closed. */
+	if (file->failed && (uint64_t)st.st_size == file->base) {
+		resize(file, 0);
+		file->failed = world_is_open(file->ino) && !has_note(file);
+	}
+	must((uint64_t)st.st_size == file->base + file->size, "sizes are true");
+	if (file->size > 0 && file->touched && !file->silent && is_ordinary(name) &&
+	    !world_is_open(file->ino) && !world.closing)
+		must(has_note(file), "what is not committed has a note that says why");
+}
+
+void model_check(void)
+{
+	bool listed[FILES] = { false };
+	uint64_t offset = 0, ino;
+	char name[256];
+
+	while (tdfs_incoming_list(in, &offset, name, &ino)) {
+		struct file *file = by_ino(ino);
+
+		if (is_note(name))
+			continue;
+		if (file == NULL)
+			file = add(name, ino);
+		must(!listed[file - files], "nothing is listed twice");
+		listed[file - files] = true;
+		check_listed(file, name);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		struct file *file = &files[i];
+
+		if (listed[i] || file->gone || file->published)
+			continue;
+		must(file->size == 0 && file->base == 0, "what is not committed is listed");
+		file->gone = true;
+		file->name[0] = '\0';
+	}
+}
+
+void model_end(void)
+{
+	model_check();
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Commits from the trees of slow_json.c. Uses nothing of the library.
+ */
+#include "slow_commit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "slow_json.h"
+
+#define DEEPEST 128
+
+static bool whole(const struct slow_node *node, int64_t *out)
+{
+	return node != NULL && slow_int64(node, out) && *out >= 0;
+}
+
+static bool small(const struct slow_node *node, int64_t *out)
+{
+	return whole(node, out) && *out <= UINT32_MAX;
+}
+
+/* Takes the text of a string; false where it is none. */
+static bool text(const struct slow_node *node, char **out)
+{
+	char *got = node != NULL && node->kind == SLOW_STRING ? slow_text(node) : NULL;
+
+	if (got == NULL)
+		return false;
+	free(*out);
+	*out = got;
+	return true;
+}
+
+static bool safe(const char *path)
+{
+	char copy[4097], *rest = copy, *part;
+	bool first = true;
+
+	if (strlen(path) > 4095)
+		return false;
+	strcpy(copy, path);
+	while ((part = strsep(&rest, "/")) != NULL) {
+		if (strcmp(part, "") == 0 || strcmp(part, ".") == 0 || strcmp(part, "..") == 0)
+			return false;
+		if (first && (strcmp(part, "_delta_log") == 0 || strcmp(part, "_incoming") == 0))
+			return false;
+		first = false;
+	}
+	return true;
+}
+
+static bool info(struct slow_commit *commit, const struct slow_node *node, bool first)
+{
+	static const char ours[] = "\"tinydeltafs/";
+	const struct slow_node *read_version, *engine;
+
+	if (node->kind != SLOW_OBJECT || slow_member(node, "timestamp") == NULL ||
+	    !slow_int64(slow_member(node, "timestamp"), &commit->timestamp) ||
+	    !text(slow_member(node, "operation"), &commit->operation))
+		return false;
+	read_version = slow_member(node, "readVersion");
+	commit->read_version = -1;
+	if (read_version != NULL && read_version->kind != SLOW_NIL &&
+	    !whole(read_version, &commit->read_version))
+		return false;
+	commit->has_info = true;
+	if (first && small(slow_member(node, "crc32c"), &commit->promised_crc) &&
+	    whole(slow_member(node, "actions"), &commit->promised_lines)) {
+		commit->promises = true;
+		return true;
+	}
+	/* Ours always promise, and say so first. */
+	engine = slow_member(node, "engineInfo");
+	return engine == NULL || (size_t)(engine->end - engine->start) < sizeof ours ||
+	       memcmp(engine->start, ours, sizeof ours - 1) != 0;
+}
+
+static bool metadata(struct slow_commit *commit, const struct slow_node *node)
+{
+	static const char *const types[] = { "int", "float", "str", "bool" };
+	const struct slow_node *schema;
+
+	if (node->kind != SLOW_OBJECT || !text(slow_member(node, "id"), &commit->id))
+		return false;
+	schema = slow_member(node, "schema");
+	if (schema == NULL || schema->kind != SLOW_ARRAY || schema->item_count == 0)
+		return false;
+	for (size_t i = 0; i < schema->item_count; i++) {
+		const struct slow_node *column = schema->items[i], *name, *type;
+		bool known = false;
+
+		if (column->kind != SLOW_OBJECT)
+			return false;
+		name = slow_member(column, "name");
+		type = slow_member(column, "type");
+		if (name == NULL || name->kind != SLOW_STRING || name->char_count == 0 ||
+		    type == NULL || type->kind != SLOW_STRING)
+			return false;
+		for (size_t c = 0; c < name->char_count; c++) {
+			if (name->chars[c] == 0 ||
+			    (name->chars[c] >= 0xd800 && name->chars[c] < 0xe000))
+				return false;
+		}
+		for (size_t k = 0; k < 4; k++)
+			known = known || slow_is_text(type, types[k], strlen(types[k]));
+		if (!known)
+			return false;
+		for (size_t k = 0; k < i; k++) {
+			const struct slow_node *other = slow_member(schema->items[k], "name");
+
+			if (other->char_count == name->char_count &&
+			    memcmp(other->chars, name->chars,
+				   name->char_count * sizeof *name->chars) == 0)
+				return false;
+		}
+	}
+	commit->has_schema = true;
+	commit->columns = schema->item_count;
+	return true;
+}
+
+static bool file(struct slow_commit *commit, const struct slow_node *node, bool is_add)
+{
+	struct slow_action action = { .is_add = is_add };
+	const struct slow_node *crc;
+	int64_t value;
+
+	if (node->kind != SLOW_OBJECT || !text(slow_member(node, "path"), &action.path))
+		return false;
+	if (is_add && (!safe(action.path) || !whole(slow_member(node, "size"), &action.size) ||
+		       !whole(slow_member(node, "numRecords"), &action.records))) {
+		free(action.path);
+		return false;
+	}
+	crc = slow_member(node, "crc32c");
+	action.has_crc = is_add && crc != NULL && small(crc, &value);
+	if (action.has_crc)
+		action.crc = (uint32_t)value;
+	commit->actions = realloc(commit->actions, (commit->count + 1) * sizeof action);
+	if (commit->actions == NULL)
+		abort();
+	commit->actions[commit->count++] = action;
+	return true;
+}
+
+bool slow_commit_line(struct slow_commit *commit, const char *line, size_t n, bool first)
+{
+	const struct slow_node *part;
+	struct slow_node *node;
+	size_t blank = 0;
+	bool good;
+
+	while (blank < n && strchr(" \t\r\n", line[blank]) != NULL && line[blank] != '\0')
+		blank++;
+	if (blank == n)
+		return true;
+	node = slow_parse(line, n, DEEPEST);
+	if (node == NULL)
+		return false;
+	if (node->kind != SLOW_OBJECT) {
+		good = node->kind == SLOW_ARRAY && node->item_count == 0;
+		slow_free(node);
+		return good;
+	}
+	good = (part = slow_member(node, "commitInfo")) == NULL || info(commit, part, first);
+	good = good && ((part = slow_member(node, "metaData")) == NULL || metadata(commit, part));
+	good = good && ((part = slow_member(node, "add")) == NULL || file(commit, part, true));
+	good = good && ((part = slow_member(node, "remove")) == NULL || file(commit, part, false));
+	slow_free(node);
+	return good;
+}
+
+uint32_t slow_crc32c(const char *bytes, size_t n)
+{
+	uint32_t crc = UINT32_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		crc ^= (unsigned char)bytes[i];
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+	}
+	return ~crc;
+}
+
+bool slow_commit_file(struct slow_commit *commit, const char *bytes, size_t n)
+{
+	const char *end = bytes + n, *second = end;
+	int64_t lines = 0;
+
+	if (n == 0)
+		return false;
+	for (const char *line = bytes; line < end; lines++) {
+		const char *newline = memchr(line, '\n', (size_t)(end - line));
+		const char *stop = newline != NULL ? newline : end;
+
+		if (!slow_commit_line(commit, line, (size_t)(stop - line), line == bytes))
+			return false;
+		line = newline != NULL ? newline + 1 : end;
+		if (lines == 0)
+			second = line;
+	}
+	if (!commit->has_info)
+		return false;
+	return !commit->promises ||
+	       (commit->promised_lines == lines - 1 &&
+		commit->promised_crc == (int64_t)slow_crc32c(second, (size_t)(end - second)));
+}
+
+void slow_commit_clear(struct slow_commit *commit)
+{
+	for (size_t i = 0; i < commit->count; i++)
+		free(commit->actions[i].path);
+	free(commit->actions);
+	free(commit->operation);
+	free(commit->id);
+	memset(commit, 0, sizeof *commit);
+}
