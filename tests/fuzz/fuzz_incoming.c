@@ -262,11 +262,12 @@ static void do_exit(struct process *process, int signal)
 	process->signal = signal;
 	count = world_table(process, files);
 	trace("%d ends, signal %d", process->id, signal);
-	for (unsigned i = 0; i < count; i++) {
-		if (signal && (files[i]->flags & O_ACCMODE) != O_RDONLY)
+	for (unsigned i = 0; i < count && signal != 0; i++) {
+		if ((files[i]->flags & O_ACCMODE) != O_RDONLY)
 			model_killed(process, files[i]->ino);
-		close_one(process, files[i]);
 	}
+	for (unsigned i = 0; i < count; i++)
+		close_one(process, files[i]);
 	/* It is there until its last close is answered. */
 	process->leaving = true;
 }

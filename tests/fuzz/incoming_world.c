@@ -157,6 +157,15 @@ bool world_holds_unpassed(uint64_t ino, pid_t besides)
 	return false;
 }
 
+bool world_is_unclosed(uint64_t ino)
+{
+	for (struct open_file *file = files; file != NULL; file = file->next) {
+		if (!file->gone && !file->closed && file->ino == ino && writes(file))
+			return true;
+	}
+	return false;
+}
+
 bool world_is_open(uint64_t ino)
 {
 	for (struct open_file *file = files; file != NULL; file = file->next) {
@@ -209,6 +218,10 @@ static bool play_look(void *context, struct tdfs_look *look)
 	}
 	if (look->ino == 0)
 		return true;
+	if (look->besides > 0 && by_id(look->besides) != NULL) {
+		look->aside = look->besides;
+		look->aside_holds = holds(by_id(look->besides), look->ino);
+	}
 	if (closer != NULL) {
 		look->held = family_holds(closer, look->ino, look->besides);
 		look->clean = !look->held;
@@ -451,6 +464,7 @@ bool world_take(struct process *process, struct open_file *file)
 		if (process->table[i] == file) {
 			process->table[i] = NULL;
 			file->descriptors--;
+			file->closed = true;
 			return true;
 		}
 	}

@@ -21,6 +21,7 @@ struct open_file {
 	unsigned serial;      /* grows with each */
 	unsigned descriptors; /* those on their way between processes included */
 	unsigned flushing;    /* closes that have no answer */
+	bool closed;	      /* once, at least */
 	bool releasing, gone;
 	bool passed; /* over a socket, where nobody sees it */
 	struct open_file *next;
@@ -82,6 +83,8 @@ bool world_lose(void);
 bool world_holds(uint64_t ino, pid_t besides);
 /* The same, but for descriptors that were passed over a socket. */
 bool world_holds_unpassed(uint64_t ino, pid_t besides);
+/* Whether a close of one of its open files is still to come. */
+bool world_is_unclosed(uint64_t ino);
 /* Whether it is open for writing at all, descriptors on their way included. */
 bool world_is_open(uint64_t ino);
 

@@ -277,10 +277,10 @@ Test(incoming_names, truncating_what_another_opens_meanwhile)
 	cr_expect_eq(open_it(8, "a", O_WRONLY | O_TRUNC, &second), EBUSY);
 	world.during_look = NULL;
 	world.held = false;
+	release(late);
 	cr_expect_eq(flush(7, handle), 0);
 	cr_expect_str_eq(world.committed, "x\n");
 	release(handle);
-	release(late);
 }
 
 static struct tdfs_handle *other;
