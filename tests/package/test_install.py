@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""From `meson dist` to `ninja uninstall`: the tarball builds by itself, installs under any prefix,
+works from there and goes without a trace."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+
+import harness
+from harness import SOURCE, TestCase
+
+PREFIX = "opt/tiny delta"
+
+
+class Install(TestCase):
+    def setUp(self):
+        super().setUp()
+        # The checkout may be another user's.
+        git = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+        self.env = {**git, "HOME": str(self.scratch)}
+
+    def run_ok(self, *argv, **how):
+        return self.ok(argv, env={**self.env, **how.pop("env", {})}, timeout=280, **how)
+
+    def unpacked(self):
+        """What is in the tarball of the checkout, or a copy of a tree that is none."""
+        if harness.run(["git", "-C", SOURCE, "rev-parse"], env=self.env).status != 0:
+            tree = self.path("tree")
+            names = ("core", "fs", "mount-helper", "tests", "meson.build", "README.md", "LICENSE")
+            tree.mkdir()
+            self.ok(["cp", "-a", *(SOURCE / name for name in names), tree])
+            return tree
+        build = self.path("for-dist")
+        self.run_ok("meson", "setup", build, SOURCE)
+        self.run_ok("meson", "dist", "-C", build, "--no-tests", "--allow-dirty", "--formats", "gztar")
+        (tarball,) = (build / "meson-dist").glob("*.tar.gz")
+        self.ok(["tar", "xf", tarball, "-C", self.scratch])
+        (tree,) = self.scratch.glob("tinydeltafs-*")
+        return tree
+
+    def files(self, root):
+        return sorted(str(p.relative_to(root)) for p in root.rglob("*") if not p.is_dir())
+
+    def test_from_the_tarball_to_nothing(self):
+        build, target = self.path("build"), self.path("target")
+        self.run_ok("meson", "setup", "--buildtype=release", f"--prefix=/{PREFIX}", build, self.unpacked())
+        # What is installed, and two unit tests for all: what else there is takes minutes.
+        known = self.run_ok("ninja", "-C", build, "-t", "targets", "all").text
+        wanted = json.loads(self.run_ok("meson", "introspect", "--installed", build).out)
+        wanted = {os.path.relpath(path, build) for path in wanted}
+        wanted |= {"tests/unit/test_util", "tests/unit/test_opts"}
+        targets = set(re.findall(r"^([^:\n]+): ", known, re.MULTILINE))
+        self.run_ok("ninja", "-C", build, *sorted(wanted & targets))
+        for name in ("util", "opts"):
+            if (build / "tests/unit" / f"test_{name}").exists():
+                self.run_ok(build / "tests/unit" / f"test_{name}", "-j1")
+
+        destination = {"DESTDIR": str(target)}
+        install = ["meson", "install", "-C", build, "--no-rebuild", "--quiet"]
+        self.run_ok(*install, env=destination)
+        installed = self.files(target)
+        self.assertIn(f"{PREFIX}/bin/tinydeltafs", installed)
+        self.assertIn("usr/sbin/mount.tinydelta", installed)
+        for name in installed:
+            inside = name.startswith(f"{PREFIX}/") or name == "usr/sbin/mount.tinydelta"
+            self.assertTrue(inside, f"{name} is outside of the prefix")
+        self.works_in(target)
+
+        self.run_ok(*install, env=destination)
+        self.assertEqual(self.files(target), installed, "installed twice")
+        self.run_ok("ninja", "-C", build, "uninstall", env=destination)
+        self.assertEqual(self.files(target) if target.exists() else [], [])
+
+    def works_in(self, target):
+        """The programs where they were meant to be: the prefix is bound to its place."""
+        if harness.why_no_fuse() or os.geteuid() != 0 or not harness._private:
+            return
+        prefix = pathlib.Path("/", PREFIX)
+        if prefix.exists():
+            self.fail(f"{prefix} is there already")
+        cover = self.path("opt")
+        shutil.copytree(target / "opt", cover, symlinks=True)
+        self.ok(["mount", "--bind", cover, "/opt"])
+        try:
+            table, mnt = self.path("orders"), self.path("mnt")
+            mnt.mkdir()
+            self.ok([prefix / "bin/tinydelta", "create", table, "id:int"])
+            helper = target / "usr/sbin/mount.tinydelta"
+            self.ok([helper, table, mnt, "-o", "rw"])
+            self.ok(["cp", self.file([{"id": 1}]), mnt / "incoming" / "x"])
+            self.assertEqual((mnt / "v1" / "data.jsonl").read_bytes(), b'{"id":1}\n')
+            self.ok(["umount", mnt])
+        finally:
+            self.ok(["umount", "-l", "/opt"])
