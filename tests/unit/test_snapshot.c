@@ -143,6 +143,25 @@ Test(snapshot, missing_newlines_are_put_in)
 	tdl_snapshot_unref(again);
 }
 
+/* Those behind what an earlier version has settled are known already. */
+Test(snapshot, empty_files_of_later_versions)
+{
+	tdl_table *table;
+	tdl_snapshot *snapshot;
+
+	make_odd_table();
+	put_commit("t", 2, add_line("e4", 0, 0));
+	put("t/e4", "%s", "");
+	table = open_table("t");
+	for (int64_t i = 1; i <= 2; i++) {
+		cr_assert_eq(tdl_snapshot_open(table, i, &snapshot, &error), 0);
+		read_every_way(snapshot, "aaaaa\nbbb\nc\ndd\n", 15);
+		read_by_files(snapshot, "aaaaa\nbbb\nc\ndd\n", 15);
+		tdl_snapshot_unref(snapshot);
+	}
+	tdl_table_free(table);
+}
+
 Test(snapshot, what_is_no_version)
 {
 	tdl_snapshot *snapshot;
