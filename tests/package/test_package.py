@@ -57,7 +57,7 @@ class Packages(TestCase):
 
     def build(self):
         out = self.path("packages")
-        self.ok([SOURCE / "mount-helper" / "debian" / "build", out], timeout=220)
+        self.ok([SOURCE / "mount-helper" / "debian" / "build", out], timeout=540)
         return out
 
     def test_built_installed_and_removed(self):
