@@ -205,7 +205,8 @@ static int run(const struct command *command, char **argv)
 	}
 	status = tdl_table_check(table, &how, found, &problems, &error);
 	progress_end();
-	qsort(problems.items, problems.count, sizeof *problems.items, by_weight);
+	if (problems.count > 0)
+		qsort(problems.items, problems.count, sizeof *problems.items, by_weight);
 	(out.json ? print_json : out.look.people ? print_people : print_plain)(&problems);
 	if (output_finish(NULL) != STATUS_DONE)
 		return STATUS_FAILED;
