@@ -27,6 +27,7 @@ void tdl__commit_clear(tdl__commit *commit)
 	commit->schema = NULL;
 	commit->has_info = false;
 	commit->checked = false;
+	commit->ours = false;
 	commit->count = 0;
 	commit->strings.n = 0;
 	commit->strings.failed = false;
@@ -138,6 +139,7 @@ static int read_info(tdl__commit *commit, tdl__span info, bool first, tdl_error 
 	static const char ours[] = "\"tinydeltafs/";
 	tdl__span values[COUNT];
 	uint64_t lines, crc;
+	bool is_ours;
 	size_t length;
 	int r;
 
@@ -159,6 +161,10 @@ static int read_info(tdl__commit *commit, tdl__span info, bool first, tdl_error 
 		return bad(error, "the readVersion in commitInfo is no version");
 	commit->has_info = true;
 
+	is_ours = values[ENGINE].p != NULL && values[ENGINE].n > strlen(ours) &&
+		  memcmp(values[ENGINE].p, ours, strlen(ours)) == 0;
+	commit->ours |= is_ours;
+
 	/* What we write promises the lines behind it; so a commit that says it is ours and promises
 	 * nothing was tampered with. No later commitInfo takes a promise back. */
 	if (first && whole_number(values[ACTIONS], &lines) && whole_number(values[CRC32C], &crc) &&
@@ -166,8 +172,7 @@ static int read_info(tdl__commit *commit, tdl__span info, bool first, tdl_error 
 		commit->checked = true;
 		commit->promised_lines = lines;
 		commit->promised_crc = (uint32_t)crc;
-	} else if (values[ENGINE].p != NULL && values[ENGINE].n > strlen(ours) &&
-		   memcmp(values[ENGINE].p, ours, strlen(ours)) == 0) {
+	} else if (is_ours) {
 		return bad(error, "commitInfo has lost its actions or crc32c");
 	}
 	return 0;

@@ -226,6 +226,10 @@ int tdl__log_read(const tdl__log *log, int64_t version, tdl__commit *commit, tdl
 	if (commit->checked &&
 	    (commit->promised_lines != sums.lines || commit->promised_crc != sums.crc))
 		return damaged_file(log, version, "is not what its checksum says", error);
+	/* What this library writes is built on the version before: anything else is the commit of
+	 * another version under this one's name. */
+	if (commit->ours && commit->read_version != version - 1)
+		return damaged_file(log, version, "is the commit of another version", error);
 	return 0;
 }
 

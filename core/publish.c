@@ -337,9 +337,12 @@ static int link_part(tdl_table *table, const tdl__part *part, const char *name, 
 static int check_part(tdl_table *table, const tdl__part *part, const char *name, bool moved,
 		      int64_t version, tdl_error *error)
 {
-	struct stat there;
+	struct stat there, staged;
 	int why = tdl__sys_stat(table->dir, name, &there);
 
+	if (why == 0 && !moved && tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
+	    (there.st_ino != staged.st_ino || there.st_dev != staged.st_dev))
+		return published(version, EEXIST, "another file has its data file's name", error);
 	if (why == ENOENT && !moved) {
 		why = tdl__sys_link(part->dir, part->name, table->dir, name);
 		if (why == 0)

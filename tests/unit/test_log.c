@@ -236,6 +236,26 @@ Test(log, torn_at_a_line_is_found_by_the_promise)
 	expect_damaged_text(text, 0, "is not what its checksum says");
 }
 
+/* Our commits are built on the version before: one under another's name is noticed. */
+Test(log, ours_is_of_its_own_version)
+{
+	static const char lines[] = ADD "\n";
+
+	for (int read = 5; read <= 7; read++) {
+		char text[1000];
+		int n = snprintf(
+			text, sizeof text,
+			"{\"commitInfo\":{\"timestamp\":5,\"operation\":\"X\",\"readVersion\":%d,"
+			"\"engineInfo\":\"tinydeltafs/1\",\"actions\":1,\"crc32c\":%u}}\n%s",
+			read, tdl__crc32c(0, lines, sizeof lines - 1), lines);
+
+		if (read == 6)
+			cr_assert_eq(read_commit(text, (size_t)n), 0, "%s", error.message);
+		else
+			expect_damaged_text(text, 0, "is the commit of another version");
+	}
+}
+
 Test(log, long_lines_and_many)
 {
 	char *text = malloc(3 << 20);
