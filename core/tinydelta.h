@@ -45,8 +45,9 @@
  * THREADS
  *
  * A tdl_table and a tdl_snapshot may be used by any number of threads at once. Every other
- * handle belongs to one thread at a time. The library starts no threads, prints nothing, and
- * never changes the process's umask, signals, locale or working directory.
+ * handle belongs to one thread at a time. The library prints nothing and never changes the
+ * process's umask, signals, locale or working directory. It starts threads only to read a long log
+ * while a table is opened or refreshed, and ends them before that returns.
  */
 
 #include <stdbool.h>
