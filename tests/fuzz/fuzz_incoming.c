@@ -143,6 +143,7 @@ static void do_open(struct process *process, const char *name, int flags, bool c
 	if (why != ENOENT || !create || (depth > 0 && names_locked))
 		return;
 	REQUEST(why, process, tdfs_incoming_create(in, &caller, name, 0644, flags, &st, &handle));
+	trace("%d creates %s, flags %o: %d", process->id, name, (unsigned)flags, why);
 	if (why)
 		return;
 	model_created(process, name, st.st_ino);
@@ -417,6 +418,7 @@ static void operation(void)
 				     O_RDONLY, O_RDWR | O_APPEND };
 	unsigned what = next(32);
 	struct process *process;
+	const char *name;
 	unsigned how;
 
 	switch (what) {
@@ -461,7 +463,8 @@ static void operation(void)
 	case 18:
 		process = a_process();
 		how = next(8);
-		do_rename(process, a_name(), a_name(), how == 0);
+		name = a_name();
+		do_rename(process, name, a_name(), how == 0);
 		break;
 	case 19:
 		process = a_process();
