@@ -5,10 +5,14 @@
 #include "pool.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct job {
 	struct job *next;
@@ -166,6 +170,7 @@ struct call {
 	pthread_cond_t change; /* of what follows */
 	bool begun, done;
 	bool given_up; /* the caller waits no more: what is left is the thread's to clear away */
+	pid_t thread;  /* that runs it, once it has begun */
 	void (*run)(void *);
 	void (*drop)(void *);
 	void *argument;
@@ -185,6 +190,7 @@ static void call_run(void *argument)
 
 	pthread_mutex_lock(&call->lock);
 	call->begun = true;
+	call->thread = gettid();
 	given_up = call->given_up;
 	pthread_cond_signal(&call->change);
 	pthread_mutex_unlock(&call->lock);
@@ -213,6 +219,24 @@ static void call_wait(struct call *call, const bool *happened, unsigned limit)
 		;
 }
 
+/* Whether a thread of ours would go on if it only had a processor. */
+static bool is_running(pid_t thread)
+{
+	char path[64], text[256], *end;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof text - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	end = strrchr(text, ')');
+	return end != NULL && strncmp(end, ") R", 3) == 0;
+}
+
 /* The argument is the caller's to look at until the call is given up. */
 static void call_wait_steps(struct call *call, unsigned limit, const atomic_uint *steps)
 {
@@ -222,7 +246,7 @@ static void call_wait_steps(struct call *call, unsigned limit, const atomic_uint
 		before = now;
 		call_wait(call, &call->done, limit);
 		now = steps ? atomic_load(steps) : 0;
-		if (now == before)
+		if (now == before && !is_running(call->thread))
 			break;
 	}
 }

@@ -25,8 +25,9 @@ bool tdfs_pool_submit(struct tdfs_pool *pool, void (*run)(void *), void *argumen
 /*
  * The same, and waits until it has run for up to `limit` ms, and before that for up to ten times as
  * long until a thread is free: only who is stuck is given up, not who has to wait his turn. Where
- * it counts `steps` (or NULL), the limit is for one of them, and ten times as long for all. False:
- * it has not ended. It may still run; drop(argument) is called when it has, or, where it never
+ * it counts `steps` (or NULL), the limit is for one of them, and ten times as long for all; a
+ * thread that could run and only has no processor is not stuck either, for as long. False: it has
+ * not ended. It may still run; drop(argument) is called when it has, or, where it never
  * began, instead.
  */
 bool tdfs_pool_call(struct tdfs_pool *pool, void (*run)(void *), void (*drop)(void *),

@@ -108,6 +108,27 @@ Test(pool, who_gets_on_is_not_given_up)
 	cr_expect_eq(atomic_load(&drops), 1);
 }
 
+/* As one does that wants a processor and gets none. */
+static void keep_busy(void *unused)
+{
+	struct timespec began, now;
+
+	(void)unused;
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / 1000000 < 200);
+}
+
+Test(pool, who_only_lacks_a_processor_is_not_given_up)
+{
+	struct tdfs_pool *pool = tdfs_pool_new(1);
+
+	cr_expect(tdfs_pool_call(pool, keep_busy, drop, NULL, 50, NULL));
+	cr_assert(tdfs_pool_free(pool, 10000));
+	cr_expect_eq(atomic_load(&drops), 0);
+}
+
 Test(pool, stuck_threads_are_left_behind)
 {
 	struct tdfs_pool *pool = tdfs_pool_new(1);
