@@ -172,10 +172,9 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 		tdfs_unlock(in);
 		return why;
 	}
-	if (caller->tid != handle->tid) {
-		handle->tid = caller->tid;
-		tdfs_people_note(in, drop, caller->tid, true);
-	}
+	/* Each time: who wrote is forgotten when what was written is published and its name goes.
+	 */
+	tdfs_people_note(in, drop, caller->tid, true);
 	before = drop->size;
 	written->at = handle->appends ? before : offset - drop->base;
 	/* From its beginning, by someone who came after the file was spoilt. */

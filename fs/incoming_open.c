@@ -44,7 +44,7 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 	drop->writers++;
 	drop->unclosed++;
 	drop->writer = caller->uid;
-	handle->opener = handle->tid = caller->tid;
+	handle->opener = caller->tid;
 	tdfs_people_note(in, drop, caller->tid, true);
 	return handle;
 }

@@ -114,7 +114,6 @@ struct tdfs_handle {
 	bool closed;	 /* a close has come: whether it is still open, only /proc can tell */
 	uint64_t serial; /* the drop's `opens` when it was made */
 	pid_t opener;	 /* a thread */
-	pid_t tid;	 /* that wrote last */
 };
 
 struct tdfs_daemon;

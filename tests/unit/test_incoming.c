@@ -298,6 +298,22 @@ Test(incoming, a_killed_writer_publishes_nothing)
 	cr_expect_not_null(strstr(note("a.error"), "killed by signal 9"));
 }
 
+Test(incoming, also_what_it_wrote_long_after_a_publish)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	cr_expect_eq(flush(7, handle), 0);
+	world.now += 6000;
+	cr_expect_not(tdfs_incoming_tidy(in));
+	/* A descriptor that was on its way meanwhile. */
+	cr_expect_eq(write_at(7, handle, "y\n", 2), 0);
+	world.killed = 7;
+	flush(7, handle);
+	release(handle);
+	cr_expect_eq(world.commits, 1);
+}
+
 Test(incoming, also_not_by_a_child_that_ends_well)
 {
 	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
