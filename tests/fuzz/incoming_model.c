@@ -18,7 +18,7 @@
 
 struct file {
 	uint64_t ino;
-	char name[32];	/* "": none, or not known yet */
+	char name[256]; /* "": none, or not known yet */
 	bool gone;	/* by the user's own doing, or empty and never asked for */
 	bool published; /* all there is of it */
 	int64_t when;	/* it was */

@@ -16,9 +16,7 @@
 
 #include "incoming_model.h"
 
-#define PROCESSES 64
-#define WAY_MAX	  4
-#define FINDS	  64
+#define FINDS 64
 
 /* As incoming/ knows a process. */
 struct tdfs_process {
@@ -39,12 +37,9 @@ struct find {
 struct world world;
 struct tdfs_incoming *in;
 
-static struct process processes[PROCESSES];
-static struct open_file *files, *way[WAY_MAX];
 static struct staged *disk;
 static struct find finds[FINDS];
-static unsigned n_finds, serials;
-static unsigned references;
+static unsigned n_finds, references;
 
 /* ---- Processes as incoming/ asks for them -------------------------------------------------- */
 
@@ -68,20 +63,11 @@ pid_t tdfs_process_id(const struct tdfs_process *process)
 	return process->id;
 }
 
-static struct process *by_id(pid_t id)
-{
-	for (unsigned i = 0; i < world.count; i++) {
-		if (processes[i].id == id && !processes[i].dead)
-			return &processes[i];
-	}
-	return NULL;
-}
-
 struct tdfs_process *tdfs_process_find(pid_t tid)
 {
 	struct tdfs_process *process;
 
-	if (by_id(tid) == NULL)
+	if (world_by_id(tid) == NULL)
 		return NULL;
 	process = malloc(sizeof *process);
 	if (process == NULL)
@@ -100,80 +86,7 @@ void tdfs_look_clear(struct tdfs_look *look)
 	look->count = 0;
 }
 
-/* ---- Who holds what ------------------------------------------------------------------------ */
-
-static bool writes(const struct open_file *file)
-{
-	return (file->flags & O_ACCMODE) != O_RDONLY;
-}
-
-static bool holds(const struct process *process, uint64_t ino)
-{
-	for (unsigned i = 0; i < DESCRIPTORS && !process->exiting && !process->dead; i++) {
-		if (process->table[i] != NULL && process->table[i]->ino == ino &&
-		    writes(process->table[i]))
-			return true;
-	}
-	return false;
-}
-
-/* A process, and those that descend from it: the children of the dead are init's. */
-static bool family_holds(const struct process *process, uint64_t ino, pid_t besides)
-{
-	if (process->dead)
-		return false;
-	if (process->id != besides && holds(process, ino))
-		return true;
-	for (unsigned i = 0; i < world.count; i++) {
-		if (processes[i].parent == process->id && !processes[i].dead &&
-		    family_holds(&processes[i], ino, besides))
-			return true;
-	}
-	return false;
-}
-
-bool world_holds(uint64_t ino, pid_t besides)
-{
-	for (unsigned i = 0; i < world.count; i++) {
-		if (processes[i].id != besides && holds(&processes[i], ino))
-			return true;
-	}
-	return false;
-}
-
-bool world_holds_unpassed(uint64_t ino, pid_t besides)
-{
-	for (unsigned i = 0; i < world.count; i++) {
-		const struct process *process = &processes[i];
-
-		for (unsigned k = 0; k < DESCRIPTORS && !process->exiting && process->id != besides;
-		     k++) {
-			const struct open_file *file = process->table[k];
-
-			if (file != NULL && file->ino == ino && writes(file) && !file->passed)
-				return true;
-		}
-	}
-	return false;
-}
-
-bool world_is_unclosed(uint64_t ino)
-{
-	for (struct open_file *file = files; file != NULL; file = file->next) {
-		if (!file->gone && !file->closed && file->ino == ino && writes(file))
-			return true;
-	}
-	return false;
-}
-
-bool world_is_open(uint64_t ino)
-{
-	for (struct open_file *file = files; file != NULL; file = file->next) {
-		if (!file->gone && file->ino == ino && writes(file))
-			return true;
-	}
-	return false;
-}
+/* ---- What /proc shows ----------------------------------------------------------------------- */
 
 static void note_killed(struct tdfs_look *look, const struct process *process)
 {
@@ -196,7 +109,7 @@ static bool play_look(void *context, struct tdfs_look *look)
 		return false;
 	}
 	between();
-	closer = look->closer > 0 ? by_id(look->closer) : NULL;
+	closer = look->closer > 0 ? world_by_id(look->closer) : NULL;
 	if (closer != NULL) {
 		look->closing = closer->id;
 		if (closer->exiting)
@@ -208,7 +121,7 @@ static bool play_look(void *context, struct tdfs_look *look)
 
 		if (one->process == NULL)
 			one->process = tdfs_process_find(one->tid);
-		process = one->process != NULL ? by_id(one->process->id) : NULL;
+		process = one->process != NULL ? world_by_id(one->process->id) : NULL;
 		one->ended = process == NULL || process->exiting;
 		if (process != NULL && process->exiting && process != closer)
 			note_killed(look, process);
@@ -218,12 +131,12 @@ static bool play_look(void *context, struct tdfs_look *look)
 	}
 	if (look->ino == 0)
 		return true;
-	if (look->besides > 0 && by_id(look->besides) != NULL) {
+	if (look->besides > 0 && world_by_id(look->besides) != NULL) {
 		look->aside = look->besides;
-		look->aside_holds = holds(by_id(look->besides), look->ino);
+		look->aside_holds = world_process_holds(world_by_id(look->besides), look->ino);
 	}
 	if (closer != NULL) {
-		look->held = family_holds(closer, look->ino, look->besides);
+		look->held = world_family_holds(closer, look->ino, look->besides);
 		look->clean = !look->held;
 		if (closer->exiting && !look->clean)
 			look->everyone = true;
@@ -231,9 +144,9 @@ static bool play_look(void *context, struct tdfs_look *look)
 	for (size_t i = 0; i < look->count; i++) {
 		const struct tdfs_suspect *one = &look->suspects[i];
 		const struct process *process =
-			one->process != NULL && !one->ended ? by_id(one->process->id) : NULL;
+			one->process != NULL && !one->ended ? world_by_id(one->process->id) : NULL;
 
-		if (process != NULL && family_holds(process, look->ino, look->besides))
+		if (process != NULL && world_family_holds(process, look->ino, look->besides))
 			look->held = true;
 	}
 	if (look->everyone && world_holds(look->ino, look->besides))
@@ -357,179 +270,6 @@ static int play_errno(const tdl_error *error)
 	return error->code == TDL_ERR_SCHEMA ? EINVAL : error->code != 0 ? EIO : 0;
 }
 
-/* ---- Descriptors --------------------------------------------------------------------------- */
-
-struct process *world_process_at(unsigned index)
-{
-	return &processes[index];
-}
-
-struct process *world_process(unsigned nth)
-{
-	struct process *found = NULL;
-
-	for (unsigned i = 0; i < world.count; i++) {
-		if (!processes[i].dead && !processes[i].exiting && !processes[i].busy) {
-			found = &processes[i];
-			if (nth-- == 0)
-				break;
-		}
-	}
-	return found;
-}
-
-void world_fork(const struct process *parent)
-{
-	struct process *child = &processes[world.count];
-
-	if (parent == NULL || world.count == PROCESSES)
-		return;
-	*child = *parent;
-	child->id = 100 + (pid_t)world.count++;
-	child->parent = parent->id;
-	child->busy = false;
-	for (unsigned i = 0; i < DESCRIPTORS; i++) {
-		if (child->table[i] != NULL)
-			child->table[i]->descriptors++;
-	}
-}
-
-void world_reap(void)
-{
-	for (unsigned i = 0; i < world.count; i++) {
-		processes[i].busy = false;
-		if (processes[i].leaving)
-			processes[i].dead = true;
-	}
-}
-
-static struct open_file **free_slot(struct process *process)
-{
-	for (unsigned i = 0; i < DESCRIPTORS; i++) {
-		if (process->table[i] == NULL)
-			return &process->table[i];
-	}
-	return NULL;
-}
-
-bool world_full(const struct process *process)
-{
-	return free_slot((struct process *)process) == NULL;
-}
-
-struct open_file *world_open(struct process *process, struct tdfs_handle *handle, uint64_t ino,
-			     int flags)
-{
-	struct open_file *file = calloc(1, sizeof *file), **slot = free_slot(process);
-
-	if (file == NULL)
-		abort();
-	*file = (struct open_file){
-		.handle = handle, .ino = ino, .flags = flags, .serial = ++serials, .next = files
-	};
-	files = file;
-	must(slot != NULL, "a table has room");
-	*slot = file;
-	file->descriptors = 1;
-	return file;
-}
-
-struct open_file *world_nth(struct process *process, unsigned nth)
-{
-	struct open_file *found = NULL;
-
-	for (unsigned i = 0; i < DESCRIPTORS && !process->exiting; i++) {
-		if (process->table[i] != NULL) {
-			found = process->table[i];
-			if (nth-- == 0)
-				break;
-		}
-	}
-	return found;
-}
-
-void world_dup(struct process *process, struct open_file *file)
-{
-	struct open_file **slot = free_slot(process);
-
-	if (file == NULL || slot == NULL)
-		return;
-	*slot = file;
-	file->descriptors++;
-}
-
-bool world_take(struct process *process, struct open_file *file)
-{
-	for (unsigned i = 0; i < DESCRIPTORS; i++) {
-		if (process->table[i] == file) {
-			process->table[i] = NULL;
-			file->descriptors--;
-			file->closed = true;
-			return true;
-		}
-	}
-	return false;
-}
-
-unsigned world_table(struct process *process, struct open_file *out[DESCRIPTORS])
-{
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < DESCRIPTORS; i++) {
-		if (process->table[i] != NULL)
-			out[count++] = process->table[i];
-	}
-	return count;
-}
-
-void world_released(struct open_file *file)
-{
-	file->gone = true;
-	file->handle = NULL;
-}
-
-void world_send(struct process *process, unsigned nth)
-{
-	struct open_file *file = process != NULL ? world_nth(process, nth) : NULL;
-
-	for (unsigned i = 0; i < WAY_MAX && file != NULL; i++) {
-		if (way[i] == NULL) {
-			way[i] = file;
-			file->passed = true;
-			file->descriptors++;
-			return;
-		}
-	}
-}
-
-void world_receive(struct process *process)
-{
-	for (unsigned i = 0; i < WAY_MAX && process != NULL; i++) {
-		struct open_file **slot = way[i] != NULL ? free_slot(process) : NULL;
-
-		if (slot != NULL) {
-			*slot = way[i];
-			way[i] = NULL;
-			return;
-		}
-	}
-}
-
-bool world_lose(void)
-{
-	for (unsigned i = 0; i < WAY_MAX; i++) {
-		struct open_file *file = way[i];
-
-		if (file != NULL) {
-			way[i] = NULL;
-			file->descriptors--;
-			lost(file);
-			return true;
-		}
-	}
-	return false;
-}
-
 /* ---- Beginning and end --------------------------------------------------------------------- */
 
 void world_begin(void)
@@ -548,12 +288,8 @@ void world_begin(void)
 						     .to_errno = play_errno };
 
 	memset(&world, 0, sizeof world);
-	memset(processes, 0, sizeof processes);
-	memset(way, 0, sizeof way);
-	n_finds = serials = references = 0;
-	world.count = 3;
-	for (unsigned i = 0; i < world.count; i++)
-		processes[i] = (struct process){ .id = 100 + (pid_t)i, .parent = 1 };
+	n_finds = references = 0;
+	world_processes_begin();
 	in = tdfs_incoming_make(&backend, FIRST);
 	if (in == NULL)
 		abort();
@@ -561,13 +297,7 @@ void world_begin(void)
 
 void world_end(void)
 {
-	while (files != NULL) {
-		struct open_file *next = files->next;
-
-		must(files->gone, "every handle is released");
-		free(files);
-		files = next;
-	}
+	world_processes_end();
 	tdfs_incoming_unmake(in);
 	must(world.live == 0, "no staged file stays open");
 	must(references == 0, "no process is kept");

@@ -55,6 +55,17 @@ extern struct tdfs_incoming *in;
 void world_begin(void);
 void world_end(void);
 
+/* The parts of both that concern processes. */
+void world_processes_begin(void);
+void world_processes_end(void);
+
+/* One that is not dead, or NULL. */
+struct process *world_by_id(pid_t id);
+/* Whether it has the file open for writing; whether it or a descendant has, one of them left out.
+ */
+bool world_process_holds(const struct process *process, uint64_t ino);
+bool world_family_holds(const struct process *process, uint64_t ino, pid_t besides);
+
 /* One of the living that have nothing else to do, or NULL. */
 struct process *world_process(unsigned nth);
 struct process *world_process_at(unsigned index);
