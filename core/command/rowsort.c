@@ -199,14 +199,15 @@ int rowsort_add(struct rowsort *sort, const char *row, size_t n)
 		if (why != 0)
 			return why;
 	}
-	if (n > sort->room - sort->used) {
+	/* Not even a row without bytes is put nowhere. */
+	if (n >= sort->room - sort->used) {
 		size_t room = sort->room < 4096 ? 4096 : 2 * sort->room;
 		char *bytes;
 
 		if (room > sort->memory)
 			room = sort->memory;
-		if (room < sort->used + n)
-			room = sort->used + n;
+		if (room < sort->used + n + 1)
+			room = sort->used + n + 1;
 		bytes = realloc(sort->bytes, room);
 		if (bytes == NULL)
 			return ENOMEM;
@@ -264,20 +265,22 @@ static int fill(const struct rowsort *sort, struct run *run)
 /* Goes to the next row of a run. Returns 1, 0 at its end, or a negative errno. */
 static int advance(const struct rowsort *sort, struct run *run)
 {
-	size_t looked = 0;
+	size_t looked = 0; /* unread bytes without a newline among them */
 
 	for (;;) {
 		size_t unread = run->filled - run->begin;
-		const char *from = run->buffer + run->begin, *end = NULL;
 		int why;
 
-		if (unread > looked)
-			end = memchr(from + looked, '\n', unread - looked);
-		if (end != NULL) {
-			run->row = from;
-			run->n = (size_t)(end - from);
-			run->begin += run->n + 1;
-			return 1;
+		if (unread > looked) {
+			const char *from = run->buffer + run->begin;
+			const char *end = memchr(from + looked, '\n', unread - looked);
+
+			if (end != NULL) {
+				run->row = from;
+				run->n = (size_t)(end - from);
+				run->begin += run->n + 1;
+				return 1;
+			}
 		}
 		if (run->at == run->end)
 			return 0; /* a run ends with a newline */
