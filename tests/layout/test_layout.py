@@ -137,6 +137,15 @@ class Source(TestCase):
         ]
         self.assertEqual(wrong, [])
 
+    def test_casebooks_name_tests_that_exist(self):
+        names = set()
+        for path in sources("*.py", "*.c"):
+            names.update(re.findall(r"\b(?:test_\w+)", (SOURCE / path).read_text(encoding="utf-8")))
+            names.add(path.stem)
+        for path in sources("casebook.md"):
+            named = re.findall(r"\btest_\w+", (SOURCE / path).read_text(encoding="utf-8"))
+            self.assertEqual(set(named) - names, set(), path)
+
     def test_every_test_file_is_registered(self):
         meson = shutil.which("meson")
         result = self.ok([meson, "introspect", "--tests", harness.build_root()])
