@@ -479,7 +479,8 @@ static void check_listed(struct file *file, const char *name)
 		file->failed = world_is_open(file->ino) && !has_note(file);
 	}
 	must((uint64_t)st.st_size == file->base + file->size, "sizes are true");
-	if (file->size > 0 && file->touched && !file->silent && is_ordinary(name) &&
+	/* Nothing is said of a file without rows. */
+	if (!is_blank(file) && file->touched && !file->silent && is_ordinary(name) &&
 	    !world_is_open(file->ino) && !world.closing)
 		must(has_note(file), "what is not committed has a note that says why");
 }
