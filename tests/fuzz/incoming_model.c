@@ -172,11 +172,10 @@ void model_opened(const struct process *process, uint64_t ino, int flags)
 		file->base = 0;
 		resize(file, 0);
 		file->touched = true;
-		file->tainted = file->failed = false;
+		file->silent = file->tainted = file->failed = false;
 	}
 	if (file->base == 0 && file->size == 0)
 		file->tainted = false;
-	file->silent = false;
 	file->friends |= bit(process);
 }
 
