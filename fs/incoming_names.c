@@ -142,6 +142,7 @@ struct rename {
 	const char *from, *to;
 	unsigned flags;
 	struct tdfs_drop *drop;
+	bool forgiven; /* what a killed writer left */
 };
 
 #define AGAIN (-2) /* the lock was given up, and things changed meanwhile */
@@ -218,6 +219,13 @@ static int rename_open(struct rename *r)
 	bool commit = !tdfs_name_is_temporary(r->to) && (drop->size > 0 || drop->failed);
 	int answer;
 
+	/* Once, and before the look: a writer that is killed meanwhile spoils it again. */
+	if (!r->forgiven && !drop->failed) {
+		free(drop->taint);
+		drop->taint = NULL;
+		drop->unanswered = false;
+	}
+	r->forgiven = true;
 	if (commit && drop->writers > 0) {
 		uint64_t opens = drop->opens, changes = drop->changes;
 
@@ -228,11 +236,6 @@ static int rename_open(struct rename *r)
 			return AGAIN;
 	}
 	drop->unasked = false;
-	if (!drop->failed) {
-		free(drop->taint);
-		drop->taint = NULL;
-		drop->unanswered = false;
-	}
 	if (commit) {
 		if (in->closing)
 			return EIO;
