@@ -59,7 +59,7 @@ class TapResult(unittest.TestResult):
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self.line(True, test, f" # SKIP {reason}")
+        self.line(True, test, f" # SKIP {' '.join(reason.split())}")
 
     def addSubTest(self, test, subtest, error):
         if error is None:
