@@ -39,6 +39,7 @@ static struct file files[FILES], *committing;
 static unsigned count, rows, newest;
 static uint8_t committed[ROWS];
 static char renaming[32];
+static bool was_published; /* before the rename */
 
 void must_at(bool holds, const char *what, int line)
 {
@@ -343,6 +344,7 @@ void model_renames(const struct process *process, uint64_t ino, const char *to)
 	struct file *file = by_ino(ino);
 
 	snprintf(renaming, sizeof renaming, "%s", to);
+	was_published = file != NULL && file->published;
 	if (file != NULL && !file->published && !is_note(to))
 		file->tainted = false;
 }
@@ -357,7 +359,7 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 		must(why != 0, "a note is not renamed");
 		return;
 	}
-	if (why != 0 && !(file->published && file->code == TDL_ERR_PUBLISHED))
+	if (why != 0 && (was_published || !file->published || file->code != TDL_ERR_PUBLISHED))
 		return;
 	must(strcmp(file->name, from) == 0 || file->name[0] == '\0', "it had the old name");
 	replace(to, file);
