@@ -140,7 +140,8 @@ typedef struct tdl_table tdl_table;
  */
 TDL_API int tdl_table_create(const char *path, const tdl_schema *schema, tdl_error *error);
 
-/* Opens nothing for writing and refuses writes with MISUSE. */
+/* Opens nothing in the table for writing and refuses writes with MISUSE. Only a cache of the log
+ * may be kept, in the user's own cache directory. */
 #define TDL_OPEN_READ_ONLY 1u
 
 /*
