@@ -125,78 +125,63 @@ int tdl__sys_open_beneath(int dir, const char *path, int *fd, struct stat *st)
 	return 0;
 }
 
-int tdl__sys_read(int fd, void *buffer, size_t n, size_t *got)
+/* Moves all n bytes, or to the end of what is read: from or to the position, or reads at `at`. */
+static int move(enum tdl__op op, int fd, char *buffer, size_t n, const uint64_t *at, size_t *done)
 {
-	size_t done = 0;
-
-	while (done < n) {
+	*done = 0;
+	while (*done < n) {
 		int why;
-		size_t most = allowed(TDL__OP_READ, n - done, &why);
+		size_t most = allowed(op, n - *done, &why);
 		ssize_t moved;
 
 		if (why == EINTR)
 			continue;
 		if (why != 0)
 			return why;
-		moved = read(fd, (char *)buffer + done, most);
+		if (op == TDL__OP_WRITE)
+			moved = write(fd, buffer + *done, most);
+		else if (at != NULL)
+			moved = pread(fd, buffer + *done, most, (off_t)(*at + *done));
+		else
+			moved = read(fd, buffer + *done, most);
 		if (moved < 0 && errno == EINTR)
 			continue;
 		if (moved < 0)
 			return errno;
-		if (moved == 0)
+		if (moved == 0 && op == TDL__OP_READ)
 			break;
-		done += (size_t)moved;
+		*done += (size_t)moved;
 	}
-	*got = done;
 	return 0;
+}
+
+int tdl__sys_read(int fd, void *buffer, size_t n, size_t *got)
+{
+	size_t done;
+	int why = move(TDL__OP_READ, fd, buffer, n, NULL, &done);
+
+	if (why == 0)
+		*got = done;
+	return why;
 }
 
 int tdl__sys_pread(int fd, void *buffer, size_t n, uint64_t offset, size_t *got)
 {
-	size_t done = 0;
+	size_t done;
+	int why = move(TDL__OP_READ, fd, buffer, n, &offset, &done);
 
-	while (done < n) {
-		int why;
-		size_t most = allowed(TDL__OP_READ, n - done, &why);
-		ssize_t moved;
-
-		if (why == EINTR)
-			continue;
-		if (why != 0)
-			return why;
-		moved = pread(fd, (char *)buffer + done, most, (off_t)(offset + done));
-		if (moved < 0 && errno == EINTR)
-			continue;
-		if (moved < 0)
-			return errno;
-		if (moved == 0)
-			break;
-		done += (size_t)moved;
-	}
-	*got = done;
-	return 0;
+	if (why == 0)
+		*got = done;
+	return why;
 }
 
 int tdl__sys_write(int fd, const void *bytes, size_t n)
 {
-	size_t done = 0;
+	size_t done;
+	int why = move(TDL__OP_WRITE, fd, (char *)(uintptr_t)bytes, n, NULL, &done);
 
-	while (done < n) {
-		int why;
-		size_t most = allowed(TDL__OP_WRITE, n - done, &why);
-		ssize_t moved;
-
-		if (why == EINTR)
-			continue;
-		if (why != 0)
-			return why;
-		moved = write(fd, (const char *)bytes + done, most);
-		if (moved < 0 && errno == EINTR)
-			continue;
-		if (moved < 0)
-			return errno;
-		done += (size_t)moved;
-	}
+	if (why != 0)
+		return why;
 	return tell(TDL__OP_WRITE, fd, "", -1, NULL);
 }
 
