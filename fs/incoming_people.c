@@ -181,6 +181,7 @@ static void learn_killed(struct tdfs_drop *drop, const struct tdfs_look *look, p
 	for (size_t i = 0; i < look->n_killed; i++) {
 		const struct tdfs_killed *killed = &look->killed[i];
 		struct tdfs_person *person = find_process(drop, killed->process);
+		const char *what;
 		char why[160];
 
 		if (!person)
@@ -189,10 +190,12 @@ static void learn_killed(struct tdfs_drop *drop, const struct tdfs_look *look, p
 			person = find_tid(drop, closer);
 		if (!person || !person->wrote)
 			continue;
+		/* strsignal() allocates for the signals that have no name. */
+		what = sigdescr_np(killed->signal);
 		snprintf(why, sizeof why,
-			 "incomplete: its writer %s (process %d) was killed by signal %d (%s)",
-			 killed->name, (int)killed->process, killed->signal,
-			 strsignal(killed->signal));
+			 "incomplete: its writer %s (process %d) was killed by signal %d%s%s%s",
+			 killed->name, (int)killed->process, killed->signal, what ? " (" : "",
+			 what ? what : "", what ? ")" : "");
 		tdfs_drop_taint(drop, why);
 	}
 }

@@ -37,7 +37,7 @@ CI = os.environ.get("CI", "") not in ("", "0", "false")
 COMMAND_TIMEOUT = 60  # seconds, for one command
 # Seconds, for one test method: then its mounts are aborted.
 TEST_TIMEOUT = int(os.environ.get("TDL_TEST_TIMEOUT", "240"))
-DAEMON_TIMEOUT = 20  # seconds, for a daemon to serve and to end
+DAEMON_TIMEOUT = 60  # seconds, for a daemon to serve and to end
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNS = 0x00020000
