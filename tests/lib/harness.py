@@ -34,7 +34,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 DATA = pathlib.Path(os.environ.get("TDL_TEST_DATA") or SOURCE / "tests" / "data")
 CI = os.environ.get("CI", "") not in ("", "0", "false")
 
-COMMAND_TIMEOUT = 60  # seconds, for one command
+# Against hangs only: where the disk discards what others delete, an fsync can take minutes.
+COMMAND_TIMEOUT = 180  # seconds, for one command
 # Seconds, for one test method: then its mounts are aborted.
 TEST_TIMEOUT = int(os.environ.get("TDL_TEST_TIMEOUT", "240"))
 DAEMON_TIMEOUT = 60  # seconds, for a daemon to serve and to end
