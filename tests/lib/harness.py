@@ -37,7 +37,7 @@ CI = os.environ.get("CI", "") not in ("", "0", "false")
 # Against hangs only: where the disk discards what others delete, an fsync can take minutes.
 COMMAND_TIMEOUT = 180  # seconds, for one command
 # Seconds, for one test method: then its mounts are aborted.
-TEST_TIMEOUT = int(os.environ.get("TDL_TEST_TIMEOUT", "240"))
+TEST_TIMEOUT = int(os.environ.get("TDL_TEST_TIMEOUT", "600"))
 DAEMON_TIMEOUT = 60  # seconds, for a daemon to serve and to end
 
 _libc = ctypes.CDLL(None, use_errno=True)
