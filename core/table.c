@@ -240,9 +240,10 @@ int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error)
 
 void tdl__table_spare(int fd)
 {
-	/* Longer than a publish takes; where it cannot be set, the check after the publish stays.
+	/* Longer than a publish takes, also on a disk that stalls; where it cannot be set, the
+	 * check after the publish stays.
 	 */
-	tdl__sys_set_mtime(fd, tdl__now_ms() + 30000);
+	tdl__sys_set_mtime(fd, tdl__now_ms() + 600000);
 }
 
 /* ---- Creating ------------------------------------------------------------------------------ */

@@ -36,7 +36,7 @@ extern size_t tdl__index_worth;
 mode_t tdl__table_file_mode(const struct stat *table);
 
 /*
- * Dates a file that is about to get a name of the table's some seconds ahead. The Python vacuum
+ * Dates a file that is about to get a name of the table's some minutes ahead. The Python vacuum
  * knows no locks, and at its default age deletes what no commit names yet; but what is younger
  * than now it keeps.
  */
