@@ -258,15 +258,36 @@ int tdl__history_refresh(tdl__history *history, tdl_error *error)
 	return r;
 }
 
+static bool folder_changed(const tdl__history *history, struct timespec *when)
+{
+	struct stat st;
+
+	if (tdl__sys_fstat(history->log.dir, &st) != 0)
+		return false;
+	*when = st.st_mtim;
+	return true;
+}
+
+void tdl__history_committed(tdl__history *history)
+{
+	pthread_mutex_lock(&history->refreshing);
+	history->own = folder_changed(history, &history->changed);
+	pthread_mutex_unlock(&history->refreshing);
+}
+
 int tdl__history_find_gap(tdl__history *history, tdl_error *error)
 {
+	struct timespec changed;
 	int64_t head, found;
-	bool there = true;
+	bool there = true, own;
 	int r;
 
 	pthread_mutex_lock(&history->refreshing);
+	own = history->own && folder_changed(history, &changed) &&
+	      changed.tv_sec == history->changed.tv_sec &&
+	      changed.tv_nsec == history->changed.tv_nsec;
 	head = (int64_t)history->count - 1;
-	r = tdl__log_beyond_gap(&history->log, head, &found, error);
+	r = tdl__log_beyond_gap(&history->log, head, own ? &history->turn : NULL, &found, error);
 	/* What is beyond may just have been committed, with all that lies between. */
 	if (r == 0 && found >= 0)
 		r = tdl__log_look(&history->log, head + 1, &there, error);

@@ -35,7 +35,10 @@ typedef struct tdl__history tdl__history;
 struct tdl__history {
 	tdl__log log;
 	pthread_mutex_t refreshing;
-	pthread_rwlock_t lock; /* guards all below */
+	bool own;		 /* under it: the log's folder is as our own commit left it, */
+	struct timespec changed; /* which is when it last changed */
+	unsigned turn;		 /* of the looks far beyond the head */
+	pthread_rwlock_t lock;	 /* guards all below */
 	tdl__version *versions;
 	size_t count, cap; /* the head is count - 1 */
 	char **operations;
@@ -71,8 +74,12 @@ void tdl__history_clear(tdl__history *history);
 int tdl__history_refresh(tdl__history *history, tdl_error *error);
 
 /* Before a commit: a cheap look for versions behind a gap, and whether the head is still there.
- * Errors: CORRUPT. */
+ * Cheaper still where nobody has changed the log's folder since our own last commit. Errors:
+ * CORRUPT. */
 int tdl__history_find_gap(tdl__history *history, tdl_error *error);
+/* After a commit of ours: what the log's folder looks like now is our doing. What another did
+ * there at the same moment is found by later looks, which take turns. */
+void tdl__history_committed(tdl__history *history);
 
 /* Copies what is known of a version. Errors: NOT_FOUND, CORRUPT (behind damage). */
 int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,

@@ -350,21 +350,27 @@ int tdl__log_list(const tdl__log *log, int64_t above, int64_t **versions, size_t
 	return 0;
 }
 
-int tdl__log_beyond_gap(const tdl__log *log, int64_t head, int64_t *found, tdl_error *error)
+int tdl__log_beyond_gap(const tdl__log *log, int64_t head, unsigned *turn, int64_t *found,
+			tdl_error *error)
 {
-	int64_t far = 2;
+	/* 2, 3, 4, 8, 16, ... 2^40 beyond the head. */
+	const unsigned near = 3, all = 41;
+	unsigned only = turn != NULL ? near + (*turn)++ % (all - near) : 0;
 
-	while (far <= INT64_C(1) << 40) {
+	for (unsigned i = 0; i < all; i++) {
+		int64_t far = i < near ? i + 2 : INT64_C(1) << i;
 		bool there;
-		int r = tdl__log_look(log, head + far, &there, error);
+		int r;
 
+		if (i >= near && turn != NULL && i != only)
+			continue;
+		r = tdl__log_look(log, head + far, &there, error);
 		if (r < 0)
 			return r;
 		if (there) {
 			*found = head + far;
 			return 0;
 		}
-		far = far < 4 ? far + 1 : far * 2;
 	}
 	*found = -1;
 	return 0;

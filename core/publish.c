@@ -408,6 +408,8 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 			return r;
 		r = take_name(log, temp, *version, &st, error);
 		tdl__sys_unlink(log->dir, temp);
+		if (r == 0)
+			tdl__history_committed(&table->history);
 		/* An append conflicts with nothing: whatever came in between, it goes behind it.
 		 * But what came must show itself at some time. */
 		if (r != TDL_ERR_NOT_FOUND && (r != TDL_ERR_CONFLICT || change != TDL__APPEND))

@@ -379,7 +379,7 @@ static int64_t beyond_gap(void)
 {
 	int64_t found;
 
-	cr_assert_eq(tdl__log_beyond_gap(&log_, 10, &found, &error), 0);
+	cr_assert_eq(tdl__log_beyond_gap(&log_, 10, NULL, &found, &error), 0);
 	return found;
 }
 
@@ -395,9 +395,23 @@ Test(log, probes_beyond_a_gap)
 	faults_count();
 	cr_assert_eq(beyond_gap(), -1);
 	cr_assert_lt(faults_off(), 60);
+	/* Whoever looks often looks far in turns, and still finds everything. */
+	for (int64_t far = 2; far <= INT64_C(1) << 40; far = far < 4 ? far + 1 : far * 2) {
+		unsigned turn = 7, looks = 0;
+
+		put_raw_commit("t", 10 + far, "", 0);
+		do {
+			faults_count();
+			cr_assert_eq(tdl__log_beyond_gap(&log_, 10, &turn, &found, &error), 0);
+			cr_assert_leq(faults_off(), 4);
+		} while (found < 0 && ++looks < 100);
+		cr_assert_eq(found, 10 + far);
+		cr_assert(far > 4 || looks == 0);
+		unlink(commit_path("t", 10 + far));
+	}
 	/* Who cannot look has found nothing. */
 	faults_fail_op(TDL__OP_STAT, 3, 1, EIO);
-	cr_assert_eq(tdl__log_beyond_gap(&log_, 10, &found, &error), TDL_ERR_IO);
+	cr_assert_eq(tdl__log_beyond_gap(&log_, 10, NULL, &found, &error), TDL_ERR_IO);
 	faults_off();
 	cr_assert_eq(error.os_error, EIO);
 }

@@ -352,3 +352,31 @@ Test(publish, the_commit_says_who_and_what)
 	cr_assert_not_null(strstr(text, first));
 	free(text);
 }
+
+/* ---- Gaps ---------------------------------------------------------------------------------- */
+
+Test(publish, a_gap_is_looked_for_far_away_only_where_another_was)
+{
+	unsigned first, next;
+	tdl_table *fresh = open_table("t");
+
+	faults_count();
+	append_rows(fresh, ROW_2);
+	first = faults_off();
+	faults_count();
+	append_rows(fresh, ROW_3);
+	next = faults_off();
+	cr_assert_lt(next + 30, first, "%u calls, then %u", first, next);
+	tdl_table_free(fresh);
+}
+
+Test(publish, no_gap_is_filled_that_came_after_our_own_commit)
+{
+	int64_t version;
+
+	append_rows(table, ROW_2);
+	usleep(20000); /* older kernels give a folder the time of their last tick */
+	put_raw_commit("t", 2 + (1 << 20), "", 0);
+	cr_assert_eq(try_write(table, TDL_APPEND, ROW_3, &version, &error), TDL_ERR_CORRUPT);
+	cr_assert_eq(access(commit_path("t", 3), F_OK), -1);
+}
