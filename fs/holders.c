@@ -149,10 +149,14 @@ static bool is_over(struct tdfs_look *look, struct tdfs_suspect *suspect)
 	size_t count;
 	int dir;
 
-	if (!suspect->process)
-		suspect->process = tdfs_process_find(suspect->tid);
-	if (!suspect->process || !tdfs_proc_status(suspect->process->dir, &status))
-		return true;
+	if (suspect->process) {
+		if (!tdfs_proc_status(suspect->process->dir, &status))
+			return true;
+	} else {
+		suspect->process = tdfs_proc_find(suspect->tid, &status);
+		if (!suspect->process)
+			return true;
+	}
 	/* A first thread that has ended is a zombie while the others live. */
 	if (status.alive || (status.state == 'Z' && status.threads > 1))
 		return false;

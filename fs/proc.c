@@ -53,34 +53,42 @@ DIR *tdfs_proc_dir(int dir, const char *name)
 	return stream;
 }
 
+/* What follows the name of a line of /proc/PID/status, or NULL where it is another's. */
+static const char *value_of(const char *line, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(line, name, n) == 0 && line[n] == ':' && line[n + 1] == '\t' ? line + n + 2
+										    : NULL;
+}
+
 /* False where there is no such process (any more), or it cannot be seen. */
 bool tdfs_proc_status(int dir, struct tdfs_status *status)
 {
 	FILE *file CLEANUP(tdfs_close_file) = tdfs_proc_text(dir, "status");
+	const char *value;
 	char *line = NULL;
 	size_t size = 0;
-	long number;
 
 	memset(status, 0, sizeof *status);
 	if (!file)
 		return false;
 	while (getline(&line, &size, file) > 0) {
-		if (strncmp(line, "Name:\t", 6) == 0) {
-			size_t n = strcspn(line + 6, "\n");
+		if ((value = value_of(line, "Name")) != NULL) {
+			size_t n = strcspn(value, "\n");
 
 			if (n >= sizeof status->name)
 				n = sizeof status->name - 1;
 			for (size_t i = 0; i < n; i++)
-				status->name[i] = line[6 + i] >= ' ' && line[6 + i] < 0x7f
-							  ? line[6 + i]
-							  : '?';
-		} else if (sscanf(line, "Tgid: %ld", &number) == 1) {
-			status->process = (pid_t)number;
-		} else if (strncmp(line, "State:\t", 7) == 0) {
-			status->state = line[7];
-		} else if (sscanf(line, "Threads: %ld", &number) == 1) {
-			status->threads = (unsigned)number;
-		} else if (strncmp(line, "VmSize:", 7) == 0) {
+				status->name[i] =
+					value[i] >= ' ' && value[i] < 0x7f ? value[i] : '?';
+		} else if ((value = value_of(line, "Tgid")) != NULL) {
+			status->process = (pid_t)strtol(value, NULL, 10);
+		} else if ((value = value_of(line, "State")) != NULL) {
+			status->state = *value;
+		} else if ((value = value_of(line, "Threads")) != NULL) {
+			status->threads = (unsigned)strtoul(value, NULL, 10);
+		} else if (value_of(line, "VmSize") != NULL) {
 			status->alive = true;
 		}
 	}
@@ -120,30 +128,36 @@ int tdfs_proc_signal(int dir)
 	return flags & KERNEL_PF_EXITING ? (int)(code & 0x7f) : 0;
 }
 
-struct tdfs_process *tdfs_process_find(pid_t tid)
+struct tdfs_process *tdfs_proc_find(pid_t tid, struct tdfs_status *status)
 {
 	int dir CLEANUP(tdfs_close_fd) = tid > 0 ? tdfs_proc_open(tid) : -1;
 	struct tdfs_process *process;
-	struct tdfs_status status;
 
-	if (dir < 0 || !tdfs_proc_status(dir, &status))
+	if (dir < 0 || !tdfs_proc_status(dir, status))
 		return NULL;
-	if (status.process != tid) {
-		pid_t id = status.process;
+	if (status->process != tid) {
+		pid_t id = status->process;
 
 		close(dir);
 		dir = tdfs_proc_open(id);
-		if (dir < 0 || !tdfs_proc_status(dir, &status) || status.process != id)
+		if (dir < 0 || !tdfs_proc_status(dir, status) || status->process != id)
 			return NULL;
 	}
 	process = malloc(sizeof *process);
 	if (!process)
 		return NULL;
 	atomic_init(&process->refs, 1);
-	process->id = status.process;
+	process->id = status->process;
 	process->dir = dir;
 	dir = -1;
 	return process;
+}
+
+struct tdfs_process *tdfs_process_find(pid_t tid)
+{
+	struct tdfs_status status;
+
+	return tdfs_proc_find(tid, &status);
 }
 
 struct tdfs_process *tdfs_process_ref(struct tdfs_process *process)

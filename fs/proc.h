@@ -63,6 +63,9 @@ FILE *tdfs_proc_text(int dir, const char *name);
 DIR *tdfs_proc_dir(int dir, const char *name);
 /* False where there is no such process (any more), or it cannot be seen. */
 bool tdfs_proc_status(int dir, struct tdfs_status *status);
+/* The process that a thread is of, and its status at that moment. NULL: there is none (any more).
+ */
+struct tdfs_process *tdfs_proc_find(pid_t tid, struct tdfs_status *status);
 /* The signal that an exiting thread dies of, or 0. Never for one that may be in execve. */
 int tdfs_proc_signal(int dir);
 /* What the descriptors in the folder `fdinfo` beneath `dir` say of the file looked for; *count gets
