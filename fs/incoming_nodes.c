@@ -236,7 +236,7 @@ void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st)
 	st->st_nlink = node->name ? 1 : 0;
 	st->st_uid = node->uid;
 	st->st_gid = node->gid;
-	st->st_blksize = 4096;
+	st->st_blksize = TDFS_BEST_WRITE;
 	st->st_blocks = (st->st_size + 511) / 512;
 	st->st_atim = node->atime;
 	st->st_mtim = node->mtime;

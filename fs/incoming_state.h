@@ -30,7 +30,8 @@
 #define TDFS_GHOST_MS	5000
 #define TDFS_GHOSTS_MAX 256u
 #define TDFS_TIDS	8u
-#define TDFS_EXEC_MS	100 /* how long a descriptor that exec will close is waited for */
+#define TDFS_BEST_WRITE (1 << 20) /* what programs should write at once: one request */
+#define TDFS_EXEC_MS	100	  /* how long a descriptor that exec will close is waited for */
 #define TDFS_LOOKS_MS	200 /* and the looks of other closes, which have a limit of their own */
 #define TDFS_STEP_MS	3u
 
