@@ -13,7 +13,7 @@
 /* Fewer commits than these are read before threads have started. */
 #define WORTH 2000
 
-#define BATCH	    32
+#define BATCH	    256
 #define RING	    8 /* batches */
 #define THREADS_MAX 8
 
