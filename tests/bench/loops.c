@@ -4,9 +4,10 @@
  * it took, without the time to start. Knows nothing of the library.
  *
  *     loops open PREFIX SUFFIX FIRST COUNT	open, read and close PREFIX<number>SUFFIX
- *     loops log DIR COUNT PROCESSES		the same with the commit files of a log, 0 to COUNT
- * - 1 loops drop DIR COUNT PROCESSES FILE	write COUNT copies of FILE to new names, close each
- * loops commit DIR COUNT FILE		what a durable commit of FILE costs at the least
+ *     loops log DIR COUNT PROCESSES		the same with the first COUNT commit files of a log
+ *     loops drop DIR COUNT PROCESSES FILE	write COUNT copies of FILE to new names, close each
+ *     loops commit DIR COUNT FILE		what a durable commit of FILE costs at the least
+ *     loops fill BYTES				write so much to memory that nothing was in before
  */
 #include <err.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -174,6 +176,20 @@ static double commit(const char *path, int64_t count)
 	return now() - start;
 }
 
+/* What the page cache costs whoever fills it, wherever the bytes come from. */
+static double fill(int64_t bytes)
+{
+	static char piece[128 << 10];
+	int fd = memfd_create("fill", MFD_CLOEXEC);
+	double start = now();
+
+	for (int64_t done = 0; done < bytes; done += (int64_t)sizeof piece) {
+		if (write(fd, piece, sizeof piece) != (ssize_t)sizeof piece)
+			err(1, "write to memory");
+	}
+	return now() - start;
+}
+
 static int64_t number(const char *text)
 {
 	return strtoll(text, NULL, 10);
@@ -194,8 +210,10 @@ int main(int argc, char **argv)
 	} else if (strcmp(what, "commit") == 0 && argc == 5) {
 		load(argv[4]);
 		seconds = commit(argv[2], number(argv[3]));
+	} else if (strcmp(what, "fill") == 0 && argc == 3) {
+		seconds = fill(number(argv[2]));
 	} else {
-		errx(2, "usage: loops open|log|drop|commit ...");
+		errx(2, "usage: loops open|log|drop|commit|fill ...");
 	}
 	printf("%.9f\n", seconds);
 	return 0;

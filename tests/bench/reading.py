@@ -136,18 +136,21 @@ def one_file(bench):
         subjects["passthrough"] = lambda: read_twice(bench.mount(table), "v1/data.jsonl")
     for name, peer in others.items():
         subjects[name] = lambda peer=peer: read_twice(peer.mount(), peer.file)
+    # The bound of every first read that fills the page cache.
+    subjects["fill"] = lambda: (bench.loops("fill", size),) * 2
     found = bench.compare(subjects)
     first = {name: [pair[0] for pair in pairs] for name, pairs in found.items()}
     second = {name: [pair[1] for pair in pairs] for name, pairs in found.items()}
-    text = ", ".join(f"{name} {rate(size, first[name])}" for name in found)
-    targets = {"bindfs": 3, "squashfuse_ll": 1.3, "restic": None, "cat": 0.15}
+    text = ", ".join(f"{name} {rate(size, first[name])}" for name in found if name != "fill")
+    text += f"; only writing so much to fresh memory {rate(size, first['fill'])}"
+    targets = {"bindfs": 3, "squashfuse_ll": 1.3, "restic": None, "cat": 0.15, "fill": None}
     for name, target in targets.items():
         if name in found:
             bench.report(
                 f"first read, one data file, no passthrough: {name}", text, ratio(first[name], first["copying"]), target
             )
             text = "as above"
-    text = ", ".join(f"{name} {rate(size, second[name])}" for name in found)
+    text = ", ".join(f"{name} {rate(size, second[name])}" for name in found if name != "fill")
     bench.report("second read, no passthrough: cat", text, ratio(second["cat"], second["copying"]), 0.5)
     if through:
         bench.report("first read, passthrough: cat", "as above", ratio(first["cat"], first["passthrough"]), 0.9)
@@ -249,4 +252,8 @@ def show_as_folders(bench, table, path, count):
     for version in range(1, count + 1):
         folder = path / f"v{version}"
         folder.mkdir()
-        os.link(parts[version % len(parts)], folder / "data.jsonl")
+        part = parts[version % len(parts)]
+        try:
+            os.link(part, folder / "data.jsonl")
+        except OSError:  # all files may be one, which has as many names as it can have
+            shutil.copy(part, folder / "data.jsonl")
