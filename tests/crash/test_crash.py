@@ -154,12 +154,11 @@ class Delayed(Stopped):
         """Runs `tinydelta arguments...`, does act() while its call `count` of `name` is held up,
         and returns the Result. The call is known to be held up when its temporary commit is there."""
         log = self.scratch / "t" / "_delta_log"
+        argv = ["strace", "-o", "/dev/null", "-e", f"trace={name}"]
+        argv += ["-e", f"inject={name}:delay_enter=1000000:when={count}"]
+        argv += [harness.program("tinydelta"), *map(str, arguments)]
         child = subprocess.Popen(
-            ["strace", "-o", "/dev/null", "-e", f"trace={name}"]
-            + ["-e", f"inject={name}:delay_enter=1000000:when={count}"]
-            + [harness.program("tinydelta"), *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=harness.environment(argv)
         )
         self.addCleanup(child.kill)
         while child.poll() is None and not any(n.endswith(".tmp") for n in os.listdir(log)):

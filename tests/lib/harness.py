@@ -90,7 +90,7 @@ class Result:
         return f"$ {shown}\nstatus {self.status}\nstdout: {self.out[-4000:]!r}\nstderr: {self.err[-4000:]!r}"
 
 
-def _environment(argv, added):
+def environment(argv, added=None):
     """The environment of a command. Leaks cannot be looked for in a process that is traced."""
     env = {**os.environ, **(added or {})}
     if os.path.basename(argv[0]) in ("strace", "gdb") and "ASAN_OPTIONS" in env:
@@ -110,7 +110,7 @@ def run(argv, input=b"", timeout=COMMAND_TIMEOUT, cwd=None, env=None, user=None,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=cwd,
-        env=_environment(argv, env),
+        env=environment(argv, env),
         user=user,
         group=user,
         extra_groups=[] if user is not None else None,
@@ -248,7 +248,7 @@ class Mount:
                 stdin=subprocess.DEVNULL,
                 stdout=descriptor,
                 stderr=descriptor,
-                env=_environment(argv, self.env),
+                env=environment(argv, self.env),
                 user=self.user,
                 group=self.user,
                 extra_groups=[] if self.user is not None else None,
