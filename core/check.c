@@ -191,14 +191,15 @@ static bool see_folder(void *context, const char *name)
 {
 	struct tdl__check *check = context;
 	struct folder folder = { .check = check, .name = name };
-	_cleanup_close_ int incoming = -1, fd = -1;
+	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
+	_cleanup_close_ int incoming = -1;
 	uint8_t id[16];
 	int why = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
 				O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
 
 	if (why != 0)
 		return true;
-	switch (tdl__folder_look(incoming, name, &fd)) {
+	switch (tdl__folder_look(incoming, name, &dead)) {
 	case TDL__FOLDER_BUSY:
 		return true;
 	case TDL__FOLDER_DEAD:
@@ -206,12 +207,13 @@ static bool see_folder(void *context, const char *name)
 	case TDL__FOLDER_FOREIGN:
 		/* Of a machine, or just something that lies there. */
 		if (strlen(name) != 82 || !tdl__unhex(id, name) || name[32] != '-' ||
-		    tdl__sys_open(incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &fd) != 0)
+		    tdl__sys_open(incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+				  &dead.dir) != 0)
 			return true;
 		folder.foreign = true;
 		break;
 	}
-	tdl__sys_list(fd, see_staged, &folder);
+	tdl__sys_list(dead.dir, see_staged, &folder);
 	return true;
 }
 

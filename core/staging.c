@@ -16,7 +16,8 @@
 #include "error.h"
 #include "sys.h"
 
-#define ID_MAX 100
+#define ID_MAX	  100
+#define LOCK_FILE "lock"
 
 /* ---- Names --------------------------------------------------------------------------------- */
 
@@ -135,9 +136,51 @@ static bool is_there(int dir, const char *name, int fd)
 	       open.st_dev == there.st_dev && open.st_ino == there.st_ino;
 }
 
+/* Without locks nobody is taken for dead, either. */
+static int lock(int fd)
+{
+	int why = tdl__sys_lock(fd, LOCK_EX | LOCK_NB);
+
+	return why == EOPNOTSUPP || why == ENOSYS || why == ENOLCK ? 0 : why;
+}
+
+/* Makes a folder that nobody has, and locks it. What is_taken() says yes to: another process took
+ * it for a dead one's in between. */
+static int make_folder(int incoming, const char *name, int *dir, int *file)
+{
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+	_cleanup_close_ int got = -1, locked = -1;
+	int why = tdl__sys_mkdir(incoming, name, 0700);
+
+	if (why == 0)
+		why = open_dir(incoming, name, &got);
+	if (why == 0)
+		why = lock(got);
+	if (why == 0)
+		why = tdl__sys_open(got, LOCK_FILE, flags, 0600, &locked);
+	if (why == 0)
+		why = lock(locked);
+	if (why == 0 && (!is_there(got, LOCK_FILE, locked) || !is_there(incoming, name, got)))
+		why = ENOENT;
+	if (why != 0) {
+		if (locked >= 0)
+			tdl__sys_unlink(got, LOCK_FILE);
+		tdl__sys_rmdir(incoming, name);
+		return why;
+	}
+	*dir = tdl__steal_fd(&got);
+	*file = tdl__steal_fd(&locked);
+	return 0;
+}
+
+static bool is_taken(int why)
+{
+	return why == ENOENT || why == EEXIST || why == EWOULDBLOCK || why == ESTALE;
+}
+
 int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 {
-	_cleanup_close_ int incoming = -1, dir = -1;
+	_cleanup_close_ int incoming = -1, dir = -1, locked = -1;
 	tdl_staging *staging;
 	char name[ID_MAX];
 	int r, why;
@@ -147,34 +190,24 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 	r = open_incoming(table, &incoming, error);
 	if (r < 0)
 		return r;
-	/* Between making and locking it, another process may take a folder for a dead one's. */
 	for (int tries = 0;; tries++) {
 		fresh_folder_name(name);
-		why = tdl__sys_mkdir(incoming, name, 0700);
-		if (why == 0)
-			why = open_dir(incoming, name, &dir);
-		if (why == 0) {
-			why = tdl__sys_lock(dir, LOCK_EX | LOCK_NB);
-			/* Without locks nobody is taken for dead, either. */
-			if (why == 0 || why == EOPNOTSUPP || why == ENOSYS || why == ENOLCK)
-				why = is_there(incoming, name, dir) ? 0 : ENOENT;
-		}
+		why = make_folder(incoming, name, &dir, &locked);
 		if (why == 0)
 			break;
-		if ((why != ENOENT && why != EWOULDBLOCK) || tries == 100)
+		if (!is_taken(why) || tries == 100)
 			return cannot_stage(table, why, error);
-		tdl__close_at(&dir);
-		dir = -1;
 	}
 	staging = calloc(1, sizeof *staging);
 	if (staging == NULL || (staging->name = strdup(name)) == NULL) {
 		free(staging);
-		tdl__sys_rmdir(incoming, name);
+		tdl__dead_remove(incoming, name, &(struct tdl__dead){ dir, locked });
 		return tdl__fail_nomem(error);
 	}
 	staging->table = table;
 	staging->incoming = tdl__steal_fd(&incoming);
 	staging->dir = tdl__steal_fd(&dir);
+	staging->lock = tdl__steal_fd(&locked);
 	*out = staging;
 	return 0;
 }
@@ -183,23 +216,69 @@ void tdl_staging_free(tdl_staging *staging)
 {
 	if (staging == NULL)
 		return;
-	tdl__sys_rmdir(staging->incoming, staging->name);
+	tdl__dead_remove(staging->incoming, staging->name,
+			 &(struct tdl__dead){ staging->dir, staging->lock });
+	close(staging->lock);
 	close(staging->dir);
 	close(staging->incoming);
 	free(staging->name);
 	free(staging);
 }
 
-enum tdl__folder tdl__folder_look(int incoming, const char *name, int *fd)
+enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead)
 {
-	_cleanup_close_ int dir = -1;
+	_cleanup_close_ int dir = -1, file = -1;
+	int why;
 
 	if (!of_this_machine(name) || open_dir(incoming, name, &dir) != 0)
 		return TDL__FOLDER_FOREIGN;
 	if (tdl__sys_lock(dir, LOCK_EX | LOCK_NB) != 0 || !is_there(incoming, name, dir))
 		return TDL__FOLDER_BUSY;
-	*fd = tdl__steal_fd(&dir);
+	/* Over a network an exclusive lock wants a file that may be written. */
+	why = tdl__sys_open(dir, LOCK_FILE, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0, &file);
+	if (why == EROFS)
+		why = tdl__sys_open(dir, LOCK_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &file);
+	if (why == 0 &&
+	    (tdl__sys_lock(file, LOCK_EX | LOCK_NB) != 0 || !is_there(dir, LOCK_FILE, file)))
+		return TDL__FOLDER_BUSY;
+	/* Its process died before it had made one; or it is no folder of ours. */
+	if (why != 0 && why != ENOENT)
+		return TDL__FOLDER_BUSY;
+	dead->dir = tdl__steal_fd(&dir);
+	dead->lock = tdl__steal_fd(&file);
 	return TDL__FOLDER_DEAD;
+}
+
+void tdl__dead_close(struct tdl__dead *dead)
+{
+	if (dead->lock >= 0)
+		close(dead->lock);
+	if (dead->dir >= 0)
+		close(dead->dir);
+}
+
+struct content {
+	bool more;
+};
+
+static bool see_content(void *context, const char *name)
+{
+	struct content *content = context;
+
+	content->more = content->more || strcmp(name, LOCK_FILE) != 0;
+	return !content->more;
+}
+
+void tdl__dead_remove(int incoming, const char *name, const struct tdl__dead *dead)
+{
+	struct content content = { .more = false };
+
+	/* What keeps its files keeps its lock. */
+	if (tdl__sys_list(dead->dir, see_content, &content) != 0 || content.more)
+		return;
+	if (dead->lock >= 0)
+		tdl__sys_unlink(dead->dir, LOCK_FILE);
+	tdl__sys_rmdir(incoming, name);
 }
 
 /* ---- Files --------------------------------------------------------------------------------- */
@@ -400,12 +479,12 @@ static bool is_ours(const struct adoption *adoption, int dir)
 static bool adopt_folder(void *context, const char *name)
 {
 	struct adoption *adoption = context;
-	_cleanup_close_ int dir = -1;
+	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
 	int why;
 
 	if (strcmp(name, adoption->staging->name) == 0)
 		return true;
-	switch (tdl__folder_look(adoption->staging->incoming, name, &dir)) {
+	switch (tdl__folder_look(adoption->staging->incoming, name, &dead)) {
 	case TDL__FOLDER_BUSY:
 		adoption->busy++;
 		return true;
@@ -414,13 +493,13 @@ static bool adopt_folder(void *context, const char *name)
 	case TDL__FOLDER_DEAD:
 		break;
 	}
-	if (!is_ours(adoption, dir))
+	if (!is_ours(adoption, dead.dir))
 		return true;
-	adoption->from = dir;
-	why = tdl__sys_list(dir, adopt_file, adoption);
+	adoption->from = dead.dir;
+	why = tdl__sys_list(dead.dir, adopt_file, adoption);
 	if (why != 0)
 		adoption->result = cannot_stage(adoption->staging->table, why, adoption->error);
-	tdl__sys_rmdir(adoption->staging->incoming, name);
+	tdl__dead_remove(adoption->staging->incoming, name, &dead);
 	return adoption->result == 0;
 }
 

@@ -6,16 +6,18 @@
 
 /*
  * _incoming/: a folder for each process that stages files, named by machine, boot and a random
- * part, and locked with flock() while the process lives. In it a file is <32 hex>-<name> (dropped
- * under a name) or <32 hex> (the process's own, without one), the hex being those of the data
- * file it is to become.
+ * part, and locked with flock() while the process lives: itself, and the file `lock` in it, since
+ * some shared file systems (GlusterFS) have locks of directories that other clients do not see. In
+ * it a file is <32 hex>-<name> (dropped under a name) or <32 hex> (the process's own, without one),
+ * the hex being those of the data file it is to become.
  */
 
 /* A process's folder. */
 struct tdl_staging {
 	tdl_table *table;
 	int incoming; /* _incoming */
-	int dir;      /* the folder; its description holds the lock */
+	int dir;      /* the folder; its description holds a lock, */
+	int lock;     /* and so does that of the file in it */
 	char *name;
 };
 
@@ -44,8 +46,17 @@ bool tdl__staged_parse(const char *name, const char **dropped);
 enum tdl__folder {
 	TDL__FOLDER_FOREIGN, /* of another machine, or no staging folder at all */
 	TDL__FOLDER_BUSY,    /* its process lives */
-	TDL__FOLDER_DEAD,    /* its process is gone; *fd holds the lock now */
+	TDL__FOLDER_DEAD,    /* its process is gone; *dead holds its locks now */
 };
-enum tdl__folder tdl__folder_look(int incoming, const char *name, int *fd);
+struct tdl__dead {
+	int dir, lock; /* lock: -1 where there is no such file */
+};
+enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead);
+/* Gives the locks up. */
+void tdl__dead_close(struct tdl__dead *dead);
+/* Removes the folder, if it is empty, while it is locked. */
+void tdl__dead_remove(int incoming, const char *name, const struct tdl__dead *dead);
+#define TDL__DEAD_NONE ((struct tdl__dead){ -1, -1 })
+#define _cleanup_dead_ __attribute__((cleanup(tdl__dead_close)))
 
 #endif

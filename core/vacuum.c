@@ -101,15 +101,15 @@ static bool see_staged(void *context, const char *name)
 static bool see_folder(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;
-	_cleanup_close_ int fd = -1;
+	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
 	char prefix[160];
 
-	if (tdl__folder_look(vacuum->incoming, name, &fd) != TDL__FOLDER_DEAD)
+	if (tdl__folder_look(vacuum->incoming, name, &dead) != TDL__FOLDER_DEAD)
 		return true;
 	snprintf(prefix, sizeof prefix, TDL__INCOMING_DIR "/%s/", name);
 	vacuum->prefix = prefix;
-	vacuum->folder = fd;
-	tdl__sys_list(fd, see_staged, vacuum);
+	vacuum->folder = dead.dir;
+	tdl__sys_list(dead.dir, see_staged, vacuum);
 	vacuum->prefix = "";
 	keep(vacuum, &vacuum->folders, name);
 	return true;
@@ -188,10 +188,10 @@ static void remove_folders(const struct vacuum *vacuum)
 {
 	for (size_t i = 0; i < vacuum->folders.count && !vacuum->options->dry_run; i++) {
 		const char *name = vacuum->folders.items[i];
-		_cleanup_close_ int fd = -1;
+		_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
 
-		if (tdl__folder_look(vacuum->incoming, name, &fd) == TDL__FOLDER_DEAD)
-			tdl__sys_rmdir(vacuum->incoming, name);
+		if (tdl__folder_look(vacuum->incoming, name, &dead) == TDL__FOLDER_DEAD)
+			tdl__dead_remove(vacuum->incoming, name, &dead);
 	}
 }
 

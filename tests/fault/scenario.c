@@ -252,6 +252,7 @@ void scenario_drop(void)
 	scenario_end();
 	if (staging != NULL) {
 		close(staging->dir);
+		close(staging->lock);
 		close(staging->incoming);
 		free(staging->name);
 		free(staging);

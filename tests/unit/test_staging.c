@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,9 +60,15 @@ static tdl_staged *stage(tdl_staging *staging, const char *name, const char *row
 }
 
 /* The names in this staging's folder. */
+/* The lock comes last. */
 static char *staged_names(const tdl_staging *staging)
 {
-	return names_in(in_scratch("t/_incoming/%s", staging->name));
+	char *names = names_in(in_scratch("t/_incoming/%s", staging->name));
+	char *lock = names + strlen(names) - 5;
+
+	cr_assert_str_eq(lock, "lock\n", "%s", names);
+	*lock = '\0';
+	return names;
 }
 
 Test(staging, folders)
@@ -361,6 +368,25 @@ Test(staging, the_living_keep_theirs)
 	tdl_staged_remove(adopted.files[0], NULL);
 	tdl_staged_free(adopted.files[0]);
 	tdl_staging_free(staging);
+}
+
+/* As through another client of a shared file system. */
+Test(staging, a_lock_of_the_folder_that_is_not_seen)
+{
+	tdl_staging *living = open_staging(), *staging = open_staging();
+	tdl_staged *file = stage(living, "mine", ROW_1);
+
+	cr_assert_eq(flock(living->dir, LOCK_UN), 0);
+	cr_assert_eq(adopt(staging), 1);
+	cr_assert_eq(adopted.count, 0);
+	tdl_staged_remove(file, NULL);
+	tdl_staged_free(file);
+	tdl_staging_free(living);
+	/* Made by one that died before it had a lock. */
+	cr_assert_eq(mkdir(in_scratch("t/_incoming/%.66s%016x", staging->name, 7), 0700), 0);
+	cr_assert_eq(adopt(staging), 0);
+	tdl_staging_free(staging);
+	cr_assert_eq(count_in("t/_incoming"), 0);
 }
 
 Test(staging, other_machines_and_other_things_are_left_alone)
