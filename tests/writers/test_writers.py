@@ -80,19 +80,20 @@ class Writers(TestCase):
         self.addCleanup(child.kill)
         return child
 
-    def together(self, place, appends):
-        """Lets them all loose on a table in `place`, and demands what must hold."""
+    def together(self, place, appends, also=None):
+        """Lets them all loose on a table in `place`, and demands what must hold. `also` is another
+        path of that place, for every other of them."""
         command = harness.program("tinydelta")
-        table = place / "table"
+        table, other = place / "table", (also or place) / "table"
         self.tinydelta("create", table, "id:int")
         vacuum = self.start(
             ["bash", "-c", 'while "$@" >/dev/null; do :; done', "bash"]
             + [sys.executable, REFERENCE, "vacuum", table]
         )
-        with self.mount(table) as one, self.mount(table) as two:
+        with self.mount(table) as one, self.mount(other) as two:
             children = [
                 self.start(
-                    [sys.executable, HERE / "worker.py", command, table, str(n * 1000)]
+                    [sys.executable, HERE / "worker.py", command, (table, other)[n % 2], str(n * 1000)]
                     + [str(appends), one / "incoming", two / "incoming"]
                 )
                 for n in range(self.PROCESSES)
