@@ -17,7 +17,7 @@
 #include "sys.h"
 
 #define ID_MAX	  100
-#define LOCK_FILE "lock"
+#define LOCK_FILE ".lock"
 
 /* ---- Names --------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 
 /*
  * _incoming/: a folder for each process that stages files, named by machine, boot and a random
- * part, and locked with flock() while the process lives: itself, and the file `lock` in it, since
+ * part, and locked with flock() while the process lives: itself, and the file `.lock` in it, since
  * some shared file systems (GlusterFS) have locks of directories that other clients do not see. In
  * it a file is <32 hex>-<name> (dropped under a name) or <32 hex> (the process's own, without one),
  * the hex being those of the data file it is to become.
