@@ -167,7 +167,9 @@ void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
 
 	if (node->name || node->users > 0)
 		return;
-	if (node->lookups == 0)
+	/* The kernel can remember a published file for as long as it has memory. Whoever asks for
+	 * it by its number alone is told that it is stale. */
+	if (node->lookups == 0 || (drop && drop->state == TDFS_PUBLISHED))
 		node_free(in, node);
 	else if (drop)
 		tdfs_drop_discard(in, drop);

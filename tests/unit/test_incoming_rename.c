@@ -196,6 +196,22 @@ Test(incoming_names, ghosts_are_not_hoarded)
 	cr_expect_lt(world.live, 300);
 }
 
+Test(incoming_names, nor_is_what_the_kernel_remembers_of_them)
+{
+	struct tdfs_handle *handle = create(7, "a", O_RDWR);
+	struct stat st;
+
+	write_at(7, handle, "x\n", 0);
+	cr_expect_eq(flush(7, handle), 0);
+	world.now += 5000;
+	cr_expect_not(tdfs_incoming_tidy(in));
+	cr_expect_eq(lookup(7, "a", NULL), 0);
+	cr_expect_eq(tdfs_incoming_getattr(in, FIRST, &st), 0, "it is open");
+	release(handle);
+	cr_expect_eq(tdfs_incoming_getattr(in, FIRST, &st), ESTALE);
+	tdfs_incoming_forget(in, FIRST, 1);
+}
+
 /* ---- After a publish ---------------------------------------------------------------------- */
 
 Test(incoming_names, bytes_behind_a_publish_are_a_later_append)
