@@ -19,7 +19,8 @@
 struct file {
 	uint64_t ino;
 	char name[256]; /* "": none, or not known yet */
-	bool gone;	/* by the user's own doing, or empty and never asked for */
+	bool gone;	/* by the user's own doing, or with the last handle where it was unasked */
+	bool unasked;	/* made for an open of a ghost, and nothing was done with it */
 	bool published; /* all there is of it */
 	int64_t when;	/* it was */
 	uint64_t base;	/* bytes published before these */
@@ -110,13 +111,21 @@ static uint64_t bit(const struct process *process)
 	return UINT64_C(1) << (process->id - 100);
 }
 
+/* Opened by the writer of a ghost and closed with nothing done: it goes with the last handle. */
+static bool may_go(const struct file *file)
+{
+	return file->unasked && file->size == 0 && file->base == 0 && !world_is_open(file->ino);
+}
+
 static struct file *add(const char *name, uint64_t ino)
 {
 	struct file *file = by_name(name);
 
-	/* Only what was published gives its name up without being asked. */
+	/* Only what was published gives its name up without being asked, and what goes by itself.
+	 */
 	if (file != NULL) {
-		must(file->published, "a name that is taken is not given away");
+		must(file->published || may_go(file), "a name that is taken is not given away");
+		file->gone = !file->published;
 		file->name[0] = '\0';
 	}
 	must(count < FILES, "room in the model");
@@ -173,7 +182,7 @@ void model_opened(const struct process *process, uint64_t ino, int flags)
 		file->base = 0;
 		resize(file, 0);
 		file->touched = true;
-		file->silent = file->tainted = file->failed = false;
+		file->unasked = file->silent = file->tainted = file->failed = false;
 	}
 	if (file->base == 0 && file->size == 0)
 		file->tainted = false;
@@ -202,7 +211,7 @@ void model_wrote(const struct process *process, const struct open_file *open, co
 		next_part(file);
 	at = (size_t)(offset - file->base);
 	file->touched = true;
-	file->silent = false;
+	file->unasked = file->silent = false;
 	file->friends |= bit(process);
 	if (file->tainted && at == 0 && !(open->flags & O_APPEND) &&
 	    open->serial > file->tainted_at)
@@ -236,6 +245,7 @@ void model_cut(uint64_t ino, uint64_t size, int why)
 		next_part(file);
 	resize(file, (size_t)(size - file->base));
 	file->touched = true;
+	file->unasked = false;
 	file->silent = true;
 	if (file->size == 0)
 		file->tainted = file->failed = false;
@@ -301,7 +311,7 @@ void model_seen(const struct process *process, const char *name, const struct st
 	if (file == NULL) {
 		/* A ghost that its writer opened for writing gives way to an empty file. */
 		must(st->st_size == 0, "what nobody wrote is empty");
-		add(name, st->st_ino);
+		add(name, st->st_ino)->unasked = true;
 		return;
 	}
 	if (file->name[0] != '\0')
@@ -326,7 +336,7 @@ void model_not_seen(const struct process *process, const char *name)
 			     world.slows > 0,
 		     "writers see their ghosts");
 	else
-		must(file->size == 0 && file->base == 0, "what is not committed is found");
+		must(may_go(file), "what is not committed is found");
 }
 
 static void replace(const char *name, const struct file *by)
@@ -363,7 +373,7 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 		return;
 	must(strcmp(file->name, from) == 0 || file->name[0] == '\0', "it had the old name");
 	replace(to, file);
-	file->tainted = false;
+	file->tainted = file->unasked = false;
 	snprintf(file->name, sizeof file->name, "%s", to);
 	if (file->published) {
 		file->friends |= bit(process);
@@ -497,8 +507,10 @@ void model_check(void)
 
 		if (is_note(name))
 			continue;
-		if (file == NULL)
+		if (file == NULL) {
 			file = add(name, ino);
+			file->unasked = true;
+		}
 		must(!listed[file - files], "nothing is listed twice");
 		listed[file - files] = true;
 		check_listed(file, name);
@@ -508,7 +520,7 @@ void model_check(void)
 
 		if (listed[i] || file->gone || file->published)
 			continue;
-		must(file->size == 0 && file->base == 0, "what is not committed is listed");
+		must(may_go(file), "what is not committed is listed");
 		file->gone = true;
 		file->name[0] = '\0';
 	}
