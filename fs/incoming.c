@@ -63,13 +63,15 @@ static bool is_held(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t clos
 	}
 }
 
-/* The looks of closes that came before ours may find that a writer was killed. */
-static void wait_for_looks(struct tdfs_incoming *in, struct tdfs_drop *drop)
+/* The looks of closes that came before ours may find that a writer was killed. False: some are
+ * still due, and what to do is for the last of them to decide. */
+static bool wait_for_looks(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	int64_t until = in->backend.now(in->backend.context) + TDFS_LOOKS_MS;
 
 	while (drop->looking > 0 && in->backend.now(in->backend.context) < until)
 		tdfs_sleep_unlocked(in, TDFS_STEP_MS);
+	return drop->looking == 0;
 }
 
 /* Decides what a close means, once its look is done; the last one commits. */
@@ -101,7 +103,8 @@ static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t closer
 			return drop->answer;
 		if (held || drop->unclosed > 0)
 			return 0;
-		wait_for_looks(in, drop);
+		if (!wait_for_looks(in, drop))
+			return 0;
 		if (drop->state != TDFS_OPEN || drop->opens != opens || drop->changes != changes ||
 		    !tdfs_drop_commits(drop) || !tdfs_drop_unpublished(drop))
 			continue;

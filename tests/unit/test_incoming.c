@@ -344,6 +344,24 @@ Test(incoming, who_only_inherited_may_be_killed)
 	release(handle);
 }
 
+Test(incoming, a_close_that_waits_for_its_look_decides)
+{
+	struct tdfs_handle *one = create(7, "a", O_WRONLY), *two;
+	struct tdfs_caller caller = who(8);
+
+	write_at(7, one, "x\n", 0);
+	cr_assert_eq(open_it(8, "a", O_WRONLY, &two), 0);
+	write_at(8, two, "y\n", 2);
+	cr_assert_eq(tdfs_incoming_flush_begin(in, &caller, two), TDFS_LATER);
+	cr_expect_eq(flush(7, one), 0);
+	cr_expect_eq(world.commits, 0, "the other may have been killed");
+	world.killed = 8;
+	cr_expect_eq(tdfs_incoming_flush(in, &caller, two), EIO);
+	cr_expect_eq(world.commits, 0);
+	release(one);
+	release(two);
+}
+
 static void kill_one(const char *name)
 {
 	struct tdfs_handle *handle = create(7, name, O_WRONLY);
