@@ -169,10 +169,23 @@ static void flush_now(struct process *process, struct open_file *file)
 {
 	struct tdfs_caller caller = caller_of(process, true);
 	uint64_t step = world.nested;
-	int answer = tdfs_incoming_flush(in, &caller, file->handle);
+	int answer;
 
+	world.finishing = file->ino;
+	answer = tdfs_incoming_flush(in, &caller, file->handle);
+	world.finishing = 0;
 	trace("%d has closed %d: %d", process->id, (int)(file->ino - FIRST), answer);
 	model_closed(process, file, answer, step == world.nested && n_later == 0);
+}
+
+static void release_now(struct open_file *file)
+{
+	struct tdfs_caller caller = { .may_wait = true };
+
+	world.finishing = file->ino;
+	must(tdfs_incoming_release(in, &caller, file->handle) == 0, "release waits");
+	world.finishing = 0;
+	world_released(file);
 }
 
 static void release_if_last(struct open_file *file)
@@ -182,17 +195,12 @@ static void release_if_last(struct open_file *file)
 	if (file->descriptors > 0 || file->flushing > 0 || file->releasing)
 		return;
 	file->releasing = true;
-	if (tdfs_incoming_release(in, &caller, file->handle) == 0) {
+	if (tdfs_incoming_release(in, &caller, file->handle) == 0)
 		world_released(file);
-		return;
-	}
-	if (depth == 0) {
-		caller.may_wait = true;
-		must(tdfs_incoming_release(in, &caller, file->handle) == 0, "release waits");
-		world_released(file);
-		return;
-	}
-	later[n_later++] = (struct later){ .what = RELEASE, .file = file };
+	else if (depth == 0)
+		release_now(file);
+	else
+		later[n_later++] = (struct later){ .what = RELEASE, .file = file };
 }
 
 /* One descriptor is closed; it is out of the process's table already. */
@@ -228,12 +236,9 @@ static void run_later(void)
 {
 	while (n_later > 0) {
 		struct later one = later[--n_later];
-		struct tdfs_caller caller = { .may_wait = true };
 
 		if (one.what == RELEASE) {
-			must(tdfs_incoming_release(in, &caller, one.file->handle) == 0,
-			     "release waits");
-			world_released(one.file);
+			release_now(one.file);
 			continue;
 		}
 		flush_now(one.process, one.file);
@@ -387,8 +392,10 @@ static void do_rename(struct process *process, const char *from, const char *to,
 		over = st.st_ino;
 	if (over != ino) {
 		model_renames(process, ino, to);
+		world.finishing = ino;
 		REQUEST(why, process,
 			tdfs_incoming_rename(in, &caller, from, to, flags ? RENAME_NOREPLACE : 0));
+		world.finishing = 0;
 		trace("%d renames %s to %s: %d", process->id, from, to, why);
 		model_renamed(process, ino, from, to, why);
 	}

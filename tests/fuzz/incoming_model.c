@@ -411,20 +411,27 @@ void model_unlinked(const struct process *process, const char *name, int why)
 
 /* ---- Commits ------------------------------------------------------------------------------- */
 
+static bool is_commit_of(const struct file *file, const char *source, const char *bytes, size_t n)
+{
+	return !file->published && !file->gone && file->size == n &&
+	       memcmp(file->bytes, bytes, n) == 0 &&
+	       (file->name[0] == '\0' || strcmp(file->name, source) == 0 ||
+		strcmp(renaming, source) == 0);
+}
+
 int model_commits(const char *source, const char *bytes, size_t n)
 {
-	struct file *file = NULL;
+	struct file *file = by_ino(world.finishing);
 
-	for (unsigned i = 0; i < count && file == NULL; i++) {
-		struct file *one = &files[i];
-
-		if (!one->published && !one->gone && one->size == n &&
-		    memcmp(one->bytes, bytes, n) == 0 &&
-		    (one->name[0] == '\0' || strcmp(one->name, source) == 0 ||
-		     strcmp(renaming, source) == 0))
-			file = one;
+	/* At the end of the mount it may be any. */
+	if (file == NULL && world.closing)
+		file = by_name(source);
+	for (unsigned i = 0; i < count && file == NULL && world.closing; i++) {
+		if (is_commit_of(&files[i], source, bytes, n))
+			file = &files[i];
 	}
-	must(file != NULL, "what is committed is what was written");
+	must(file != NULL, "only a close, a release, a rename and the end commit");
+	must(is_commit_of(file, source, bytes, n), "what is committed is what was written");
 	must(n > 0, "nothing is not committed");
 	must(is_ordinary(source), "a temporary name is not committed");
 	must(!file->failed, "a file with a hole is not committed");

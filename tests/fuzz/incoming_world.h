@@ -39,12 +39,13 @@ struct process {
 
 struct world {
 	int64_t now;
-	unsigned live;	  /* staged files */
-	int code;	  /* what commits give while `failing` */
-	unsigned failing; /* that many */
-	unsigned slow;	  /* so many looks do not end in time */
-	uint64_t slows;	  /* there were so many */
-	uint64_t nested;  /* operations that came in between */
+	unsigned live;	    /* staged files */
+	int code;	    /* what commits give while `failing` */
+	unsigned failing;   /* that many */
+	unsigned slow;	    /* so many looks do not end in time */
+	uint64_t slows;	    /* there were so many */
+	uint64_t nested;    /* operations that came in between */
+	uint64_t finishing; /* the file of the close, release or rename that may commit now */
 	bool committing, closing;
 	unsigned count; /* of processes */
 };
