@@ -297,8 +297,10 @@ static int set_size(struct tdfs_incoming *in, struct tdfs_drop *drop,
 		return why;
 	drop->changes++;
 	drop->node.mtime = tdfs_time();
-	if (drop->size == 0)
+	if (drop->size == 0) {
+		drop->failed = 0;
 		tdfs_drop_rewritten(in, drop);
+	}
 	return 0;
 }
 

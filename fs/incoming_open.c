@@ -228,6 +228,7 @@ static int truncate_all(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	if (why)
 		return why;
 	drop->base = 0;
+	drop->failed = 0;
 	drop->changes++;
 	drop->node.mtime = drop->node.ctime = tdfs_time();
 	tdfs_drop_rewritten(in, drop);

@@ -48,7 +48,6 @@ void tdfs_drop_rewritten(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	free(drop->taint);
 	drop->taint = NULL;
-	drop->failed = 0;
 	drop->unanswered = false;
 	drop->answer = 0;
 	tdfs_note_drop(in, drop);

@@ -216,6 +216,7 @@ struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop 
 /* incoming_publish.c: the commit. */
 bool tdfs_drop_commits(const struct tdfs_drop *drop); /* at its close: the name is ordinary */
 bool tdfs_drop_unpublished(const struct tdfs_drop *drop);
+/* What a killed writer left is forgiven; a hole is not, which goes only with all bytes. */
 void tdfs_drop_rewritten(struct tdfs_incoming *in, struct tdfs_drop *drop);
 void tdfs_drop_taint(struct tdfs_drop *drop, const char *why);
 /* Waits until nobody publishes it. */

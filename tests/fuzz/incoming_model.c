@@ -215,7 +215,7 @@ void model_wrote(const struct process *process, const struct open_file *open, co
 	file->friends |= bit(process);
 	if (file->tainted && at == 0 && !(open->flags & O_APPEND) &&
 	    open->serial > file->tainted_at)
-		file->tainted = file->failed = false;
+		file->tainted = false;
 	if (why != 0) {
 		must(done == 0, "a write that failed wrote nothing");
 		file->failed = true;

@@ -398,6 +398,27 @@ Test(incoming, rewriting_does)
 	cr_expect_str_eq(world.committed, "y\n");
 }
 
+Test(incoming, but_not_where_a_write_has_failed)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY), *second;
+	struct tdfs_caller caller = who(7);
+	size_t done;
+
+	write_at(7, handle, "x\n", 0);
+	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, (void *)8, 4096, 2, &done), EFAULT);
+	world.killed = 7;
+	world.held = true;
+	cr_expect_eq(flush(7, handle), 0);
+	world.killed = 0;
+	world.held = false;
+	second = reopen(8, "a", O_WRONLY);
+	write_at(8, second, "y\n", 0);
+	cr_expect_eq(flush(8, second), EFAULT);
+	cr_expect_eq(world.commits, 0);
+	release(handle);
+	release(second);
+}
+
 Test(incoming, truncating_does)
 {
 	kill_one("a");
