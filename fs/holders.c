@@ -128,22 +128,31 @@ static void note_killed(struct tdfs_look *look, const struct tdfs_status *status
 	look->n_killed++;
 }
 
-/* The thread that closes: its process, and whether that is being killed. */
-static void see_closer(struct tdfs_look *look, struct tdfs_status *status)
+/* The thread that closes, and what was just read of it. */
+struct closer {
+	struct tdfs_status status;
+	struct tdfs_process *process; /* where it is the first thread of one */
+};
+
+/* Its process, and whether that is being killed. */
+static void see_closer(struct tdfs_look *look, struct closer *closer)
 {
 	int dir CLEANUP(tdfs_close_fd) = look->closer > 0 ? tdfs_proc_open(look->closer) : -1;
 
-	if (dir < 0 || !tdfs_proc_status(dir, status)) {
+	if (dir < 0 || !tdfs_proc_status(dir, &closer->status)) {
 		look->blind = true;
 		return;
 	}
-	look->closing = status->process;
-	if (!status->alive)
-		note_killed(look, status, dir);
+	look->closing = closer->status.process;
+	if (!closer->status.alive)
+		note_killed(look, &closer->status, dir);
+	if (look->closing == look->closer)
+		closer->process = tdfs_proc_of(look->closing, &dir);
 }
 
 /* Whether it is no more, or so near its end that it has no descriptors. */
-static bool is_over(struct tdfs_look *look, struct tdfs_suspect *suspect)
+static bool is_over(struct tdfs_look *look, struct tdfs_suspect *suspect,
+		    const struct closer *closer)
 {
 	struct tdfs_status status;
 	size_t count;
@@ -152,6 +161,9 @@ static bool is_over(struct tdfs_look *look, struct tdfs_suspect *suspect)
 	if (suspect->process) {
 		if (!tdfs_proc_status(suspect->process->dir, &status))
 			return true;
+	} else if (closer->process && suspect->tid == look->closer) {
+		suspect->process = tdfs_process_ref(closer->process);
+		status = closer->status;
 	} else {
 		suspect->process = tdfs_proc_find(suspect->tid, &status);
 		if (!suspect->process)
@@ -172,9 +184,10 @@ static bool is_over(struct tdfs_look *look, struct tdfs_suspect *suspect)
 	return true;
 }
 
-static void see_suspect(struct tdfs_look *look, struct tdfs_suspect *suspect)
+static void see_suspect(struct tdfs_look *look, struct tdfs_suspect *suspect,
+			const struct closer *closer)
 {
-	suspect->ended = is_over(look, suspect);
+	suspect->ended = is_over(look, suspect, closer);
 	if (suspect->ended && !suspect->clean &&
 	    !(suspect->process && suspect->process->id == look->closing))
 		look->everyone = true;
@@ -185,21 +198,25 @@ static void see_suspect(struct tdfs_look *look, struct tdfs_suspect *suspect)
  * closes its files, so even then this is all there is to see of it; only where it had several
  * threads may those that ended before have left children to init.
  */
-static void see_nearest(struct sight *sight, const struct tdfs_status *closer)
+static void see_nearest(struct sight *sight, const struct closer *closer)
 {
 	struct tdfs_look *look = sight->look;
-	int dir CLEANUP(tdfs_close_fd) = -1;
+	int opened CLEANUP(tdfs_close_fd) = -1;
+	int dir;
 
 	if (look->closing <= 0 || !see_first(sight, look->closing))
 		return;
-	dir = tdfs_proc_open(look->closing);
+	if (!closer->process)
+		opened = tdfs_proc_open(look->closing);
+	dir = closer->process ? closer->process->dir : opened;
 	if (dir >= 0) {
 		see_process(sight, look->closing, dir, true);
 		see_children(sight, dir);
 	}
 	look->clean = dir >= 0 && sight->most == TDFS_NOT_HELD &&
-		      (closer->alive || (closer->threads == 1 && look->closer == look->closing));
-	if (!closer->alive && !look->clean)
+		      (closer->status.alive ||
+		       (closer->status.threads == 1 && look->closer == look->closing));
+	if (!closer->status.alive && !look->clean)
 		look->everyone = true;
 }
 
@@ -217,7 +234,7 @@ bool tdfs_proc_is_ours(void)
 void tdfs_look(struct tdfs_look *look)
 {
 	struct sight sight = { .look = look };
-	struct tdfs_status closer = { 0 };
+	struct closer closer = { .process = NULL };
 	struct tdfs_process *besides;
 
 	if (look->closer >= 0)
@@ -226,12 +243,14 @@ void tdfs_look(struct tdfs_look *look)
 	if (besides)
 		look->aside = besides->id;
 	for (size_t i = 0; i < look->count; i++)
-		see_suspect(look, &look->suspects[i]);
+		see_suspect(look, &look->suspects[i], &closer);
 	if (besides && look->ino != 0 && see_first(&sight, besides->id))
 		see_process(&sight, besides->id, besides->dir, true);
 	tdfs_process_unref(besides);
-	if (look->ino == 0)
+	if (look->ino == 0) {
+		tdfs_process_unref(closer.process);
 		return;
+	}
 
 	/* Those nearest first: whoever is found to hold it ends the search. */
 	see_nearest(&sight, &closer);
@@ -243,7 +262,7 @@ void tdfs_look(struct tdfs_look *look)
 		see_process(&sight, one->process->id, one->process->dir, true);
 		/* It has nothing, or had already begun to close what it has. */
 		if (sight.most < TDFS_HELD)
-			see_suspect(look, one);
+			see_suspect(look, one, &closer);
 	}
 	for (size_t i = 0; i < look->count && sight.most < TDFS_HELD; i++)
 		if (!look->suspects[i].ended)
@@ -251,6 +270,7 @@ void tdfs_look(struct tdfs_look *look)
 	if (look->everyone && sight.most < TDFS_HELD)
 		see_everyone(&sight);
 	free(sight.seen);
+	tdfs_process_unref(closer.process);
 	look->held = sight.most != TDFS_NOT_HELD;
 	look->till_exec = sight.most == TDFS_HELD_TILL_EXEC;
 }

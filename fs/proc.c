@@ -53,6 +53,34 @@ DIR *tdfs_proc_dir(int dir, const char *name)
 	return stream;
 }
 
+/* All of a file, to be freed; NULL where it cannot be read. */
+static char *read_all(int dir, const char *name)
+{
+	int fd CLEANUP(tdfs_close_fd) = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	char *text = NULL;
+	size_t size = 0, room = 0;
+	ssize_t n;
+
+	do {
+		if (size + 1 >= room) {
+			char *larger = realloc(text, room = room ? 2 * room : 4096);
+
+			if (!larger) {
+				free(text);
+				return NULL;
+			}
+			text = larger;
+		}
+		n = fd < 0 ? -1 : read(fd, text + size, room - size - 1);
+		size += n > 0 ? (size_t)n : 0;
+	} while (n > 0);
+	text[size] = '\0';
+	if (n == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
 /* What follows the name of a line of /proc/PID/status, or NULL where it is another's. */
 static const char *value_of(const char *line, const char *name)
 {
@@ -65,15 +93,14 @@ static const char *value_of(const char *line, const char *name)
 /* False where there is no such process (any more), or it cannot be seen. */
 bool tdfs_proc_status(int dir, struct tdfs_status *status)
 {
-	FILE *file CLEANUP(tdfs_close_file) = tdfs_proc_text(dir, "status");
-	const char *value;
-	char *line = NULL;
-	size_t size = 0;
+	char *text = read_all(dir, "status");
 
 	memset(status, 0, sizeof *status);
-	if (!file)
+	if (!text)
 		return false;
-	while (getline(&line, &size, file) > 0) {
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		const char *value;
+
 		if ((value = value_of(line, "Name")) != NULL) {
 			size_t n = strcspn(value, "\n");
 
@@ -92,7 +119,7 @@ bool tdfs_proc_status(int dir, struct tdfs_status *status)
 			status->alive = true;
 		}
 	}
-	free(line);
+	free(text);
 	return status->process > 0;
 }
 
@@ -128,10 +155,22 @@ int tdfs_proc_signal(int dir)
 	return flags & KERNEL_PF_EXITING ? (int)(code & 0x7f) : 0;
 }
 
+struct tdfs_process *tdfs_proc_of(pid_t id, int *dir)
+{
+	struct tdfs_process *process = malloc(sizeof *process);
+
+	if (!process)
+		return NULL;
+	atomic_init(&process->refs, 1);
+	process->id = id;
+	process->dir = *dir;
+	*dir = -1;
+	return process;
+}
+
 struct tdfs_process *tdfs_proc_find(pid_t tid, struct tdfs_status *status)
 {
 	int dir CLEANUP(tdfs_close_fd) = tid > 0 ? tdfs_proc_open(tid) : -1;
-	struct tdfs_process *process;
 
 	if (dir < 0 || !tdfs_proc_status(dir, status))
 		return NULL;
@@ -143,14 +182,7 @@ struct tdfs_process *tdfs_proc_find(pid_t tid, struct tdfs_status *status)
 		if (dir < 0 || !tdfs_proc_status(dir, status) || status->process != id)
 			return NULL;
 	}
-	process = malloc(sizeof *process);
-	if (!process)
-		return NULL;
-	atomic_init(&process->refs, 1);
-	process->id = status->process;
-	process->dir = dir;
-	dir = -1;
-	return process;
+	return tdfs_proc_of(status->process, &dir);
 }
 
 struct tdfs_process *tdfs_process_find(pid_t tid)

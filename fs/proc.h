@@ -63,6 +63,8 @@ FILE *tdfs_proc_text(int dir, const char *name);
 DIR *tdfs_proc_dir(int dir, const char *name);
 /* False where there is no such process (any more), or it cannot be seen. */
 bool tdfs_proc_status(int dir, struct tdfs_status *status);
+/* The process `id`, whose folder is *dir; takes that over. NULL: no memory. */
+struct tdfs_process *tdfs_proc_of(pid_t id, int *dir);
 /* The process that a thread is of, and its status at that moment. NULL: there is none (any more).
  */
 struct tdfs_process *tdfs_proc_find(pid_t tid, struct tdfs_status *status);
