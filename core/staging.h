@@ -27,6 +27,7 @@ struct tdl_staged {
 	void *ahead;	      /* or NULL */
 	void (*free_ahead)(void *ahead);
 	bool scattered; /* nothing: they did not come one after the other */
+	int unsynced;	/* why they could not be made durable, or 0 */
 	int fd;
 	char hex[TDL__HEX_MAX];
 	char *file_name; /* in the folder; NULL: it is gone */

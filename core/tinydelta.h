@@ -389,7 +389,8 @@ TDL_API int tdl_staged_fd(const tdl_staged *file);
  * Tells that bytes were written to it at `offset`, so that rows written one after the other are
  * judged on the way and a commit need not read them again. Not needed for a file to be committed;
  * but once it was called, every write and every cut has to be told, each after it was done and
- * before a commit. Thread-safe.
+ * before a commit. A file that could not be made durable (a commit of it said IO) is committed no
+ * more until a cut to 0 is told: its bytes may be lost. Thread-safe.
  */
 TDL_API void tdl_staged_written(tdl_staged *file, const void *bytes, size_t count, uint64_t offset);
 TDL_API void tdl_staged_cut(tdl_staged *file, uint64_t size);

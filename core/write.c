@@ -30,10 +30,27 @@ static int finish_file(tdl_table *table, tdl_staged *file, uint64_t size, tdl_er
 		return r;
 	tdl__table_spare(file->fd);
 	why = tdl__sys_fsync(file->fd);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot make a data file of %s durable",
-				       table->path);
-	return 0;
+	if (why == 0)
+		return 0;
+	pthread_mutex_lock(&file->lock);
+	file->unsynced = why;
+	pthread_mutex_unlock(&file->lock);
+	return tdl__fail_errno(error, why, "cannot make a data file of %s durable", table->path);
+}
+
+/* A failed fsync is not tried again: the next one would say yes, and of bytes that the kernel has
+ * given up. */
+static int check_synced(tdl_staged *file, tdl_error *error)
+{
+	int why;
+
+	pthread_mutex_lock(&file->lock);
+	why = file->unsynced;
+	pthread_mutex_unlock(&file->lock);
+	return why == 0 ? 0
+			: tdl__fail_errno(error, why,
+					  "what was written could not be made durable, and has to "
+					  "be written anew");
 }
 
 /* The head's version and schema, for rows to be checked against. */
@@ -152,8 +169,10 @@ void tdl_staged_cut(tdl_staged *file, uint64_t size)
 	pthread_mutex_lock(&file->lock);
 	if (file->ahead != NULL && size < tdl__judge_taken(file->ahead))
 		forget_ahead(file);
-	if (size == 0)
+	if (size == 0) {
 		file->scattered = false;
+		file->unsynced = 0;
+	}
 	pthread_mutex_unlock(&file->lock);
 }
 
@@ -201,7 +220,9 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 
 	if (file->file_name == NULL)
 		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
-	r = look_at_head(table, &head, error);
+	r = check_synced(file, error);
+	if (r == 0)
+		r = look_at_head(table, &head, error);
 	if (r == 0)
 		r = judge_staged(file, head.schema, &judge, options, &part, &data, error);
 	if (r == 0)

@@ -253,6 +253,34 @@ static void commit_after_failures(const char *rows, const char *stored)
 	tdl_staging_free(staging);
 }
 
+/* After a failed fsync the kernel may have dropped the bytes, and the next one says yes. */
+Test(staging, what_could_not_be_synced_is_written_anew)
+{
+	tdl_staging *staging = open_staging();
+	tdl_staged *file = stage(staging, "x", ROW_1);
+	int64_t version;
+
+	faults_fail_op(TDL__OP_FSYNC, 1, 1, EIO);
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_IO);
+	faults_off();
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_IO);
+		cr_assert_eq(error.os_error, EIO);
+		cr_assert_not_null(strstr(error.message, "has to be written anew"), "%s",
+				   error.message);
+		cr_assert_eq(tdl_staged_rename(file, "y", &error), 0);
+	}
+	tdl_staged_cut(file, 3);
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_IO);
+	cr_assert_eq(ftruncate(tdl_staged_fd(file), 0), 0);
+	tdl_staged_cut(file, 0);
+	cr_assert_eq(pwrite(tdl_staged_fd(file), ROW_2, strlen(ROW_2), 0), (ssize_t)strlen(ROW_2));
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s", error.message);
+	tdl_staged_free(file);
+	expect_version("t", 1, ROW_2);
+	tdl_staging_free(staging);
+}
+
 Test(staging, the_next_try_works)
 {
 	commit_after_failures(ROW_1, ROW_1);
