@@ -115,7 +115,8 @@ static bool see_folder(void *context, const char *name)
 	return true;
 }
 
-/* Takes out of the sorted candidates every file that any commit ever added. */
+/* Takes out of the sorted candidates every file that any commit ever added; also by its name
+ * alone, since a folder in a path may lead back here, for a reader that follows links. */
 static void spare_added(struct vacuum *vacuum)
 {
 	tdl__history *history = &vacuum->table->history;
@@ -126,20 +127,21 @@ static void spare_added(struct vacuum *vacuum)
 	for (size_t i = 0; i < history->files.count && parts->count > 0; i++) {
 		tdl__file_key key = tdl__filelist_key(&history->files, i);
 		char path[TDL__PATH_MAX + 1];
+		const char *slash, *name;
 		size_t low = 0, high = parts->count;
 
-		if (key.odd != NULL)
-			continue;
 		tdl__file_key_path(&key, path);
+		slash = strrchr(path, '/');
+		name = slash != NULL ? slash + 1 : path;
 		while (low < high) {
 			size_t middle = low + (high - low) / 2;
 
-			if (strcmp(parts->items[middle] + 1, path) < 0)
+			if (strcmp(parts->items[middle] + 1, name) < 0)
 				low = middle + 1;
 			else
 				high = middle;
 		}
-		if (low < parts->count && strcmp(parts->items[low] + 1, path) == 0)
+		if (low < parts->count && strcmp(parts->items[low] + 1, name) == 0)
 			parts->items[low][0] = '+';
 	}
 	pthread_rwlock_unlock(&history->lock);

@@ -152,6 +152,18 @@ Test(vacuum, whatever_was_ever_added_stays)
 	expect_version("t", 2, ROW_1);
 }
 
+/* We follow no links, but the writer of that commit may. */
+Test(vacuum, what_was_added_by_way_of_a_folder_stays)
+{
+	put("t/part-" HEX ".jsonl", "x");
+	cr_assert_eq(symlink(".", in_scratch("t/here")), 0);
+	put_commit("t", 1, add_line("here/part-" HEX ".jsonl", 1, 1));
+	expect_found("");
+	put("t/part-ffffffffffffffffffffffffffffffff.jsonl", "x");
+	expect_found("part-ffffffffffffffffffffffffffffffff.jsonl\n");
+	cr_assert(is_there("t/part-" HEX ".jsonl"));
+}
+
 Test(vacuum, with_a_damaged_log_it_deletes_nothing)
 {
 	unsigned found;
