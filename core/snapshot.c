@@ -3,6 +3,7 @@
  * One version of a table: its size, its files, its bytes. Opens data files through the table's
  * cache; never replays and never writes.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -95,19 +96,34 @@ static void describe(const tdl__filelist *files, const tdl__version *version, ui
 	piece->known = (files->flags[index] & TDL__FILE_KNOWN) != 0;
 }
 
+/* Reads n bytes of a file. A server may have forgotten it under the handle it was opened by, and
+ * know it under another: so once more, from its name. */
+static int read_file(tdl_snapshot *snapshot, const struct piece *piece, void *out, size_t n,
+		     uint64_t at, tdl_error *error)
+{
+	tdl__filecache *cache = &snapshot->table->files;
+
+	for (bool again = false;; again = true) {
+		tdl__open_file *file;
+		int r = tdl__filecache_get(cache, &piece->key, piece->size, &file, error);
+
+		if (r < 0)
+			return r;
+		r = tdl__open_file_read(cache, file, out, n, at, error);
+		tdl__filecache_put(cache, file);
+		if (r != TDL_ERR_IO || error->os_error != ESTALE || again)
+			return r;
+	}
+}
+
 /* Looks at the last byte of a file. */
 static int look(tdl_snapshot *snapshot, const struct piece *piece, bool *lacks, tdl_error *error)
 {
-	tdl__filecache *cache = &snapshot->table->files;
-	tdl__open_file *file;
 	char last;
-	int r = tdl__filecache_get(cache, &piece->key, piece->size, &file, error);
+	int r = read_file(snapshot, piece, &last, 1, piece->size - 1, error);
 
-	if (r < 0)
-		return r;
-	r = tdl__open_file_read(cache, file, &last, 1, piece->size - 1, error);
-	tdl__filecache_put(cache, file);
-	*lacks = last != '\n';
+	if (r == 0)
+		*lacks = last != '\n';
 	return r;
 }
 
@@ -164,19 +180,13 @@ int tdl_snapshot_size(tdl_snapshot *snapshot, uint64_t *size, tdl_error *error)
 static int read_piece(tdl_snapshot *snapshot, const struct piece *piece, char *out, size_t n,
 		      uint64_t offset, size_t *got, tdl_error *error)
 {
-	tdl__filecache *cache = &snapshot->table->files;
 	uint64_t at = offset - piece->offset;
 	uint64_t left = at < piece->size ? piece->size - at : 0;
 	size_t take = left < n ? (size_t)left : n;
-	tdl__open_file *file;
-	int r;
 
 	if (take > 0) {
-		r = tdl__filecache_get(cache, &piece->key, piece->size, &file, error);
-		if (r < 0)
-			return r;
-		r = tdl__open_file_read(cache, file, out, take, at, error);
-		tdl__filecache_put(cache, file);
+		int r = read_file(snapshot, piece, out, take, at, error);
+
 		if (r < 0)
 			return r;
 		/* A checksum in the log promises it; if it is not so, rows would run together. */
