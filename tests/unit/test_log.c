@@ -86,6 +86,9 @@ Test(log, names)
 		{ "1e000000000000000001.json", TDL__NO_VERSION },
 		{ "", TDL__NO_VERSION },
 		{ "_history.idx", TDL__NO_VERSION },
+		{ ".nfs000000000000000100000001", TDL__NO_VERSION },
+		{ "00000000000000000001.0123456789abcdef0123456789abcdef.json", TDL__NO_VERSION },
+		{ "0000000000000000000\xc2\xb2.json", TDL__NO_VERSION },
 		/* Twenty Arabic-Indic digits, and bytes enough for ten. */
 		{ "\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0"
 		  "\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa0\xd9\xa1"
@@ -360,6 +363,8 @@ Test(log, listing)
 		put_raw_commit("t", there[i], "", 0);
 	put("t/_delta_log/.00000000000000000020.0123456789abcdef0123456789abcdef.tmp", "x");
 	put("t/_delta_log/0000000000000000021.json", "x");
+	make_dir("t/_delta_log/.tmp");
+	put("t/_delta_log/.tmp/00000000000000000022.json", "x");
 	cr_assert_eq(tdl__log_list(&log_, 2, &versions, &count, &far, &error), 0);
 	cr_assert_eq(count, 4);
 	cr_assert_eq(memcmp(versions, above, sizeof above), 0);

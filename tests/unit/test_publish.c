@@ -191,6 +191,69 @@ Test(publish, exists_may_be_our_own_success_for_an_overwrite)
 	expect_clean(2, 3);
 }
 
+/* Answers that were lost on the way: the link is there, and an error says that it is not. */
+static int lost_answer, lost_look;
+
+static int lie(enum tdl__op op, const char *name)
+{
+	static bool linked;
+	int answer = 0;
+
+	if (op == TDL__OP_LINK && strstr(name, ".json") != NULL && strncmp(name, "part-", 5) != 0) {
+		tdl__sys_hook = NULL;
+		link_it(NULL);
+		tdl__sys_hook = lie;
+		linked = true;
+		return lost_answer;
+	}
+	if (op == TDL__OP_STAT && linked) {
+		answer = lost_look;
+		linked = false;
+	}
+	return answer;
+}
+
+Test(publish, an_error_may_hide_our_own_success)
+{
+	static const int reasons[] = { EIO, ETIMEDOUT, ESTALE, EEXIST };
+
+	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+		int64_t version;
+		int r;
+
+		lost_answer = reasons[i];
+		tdl__sys_hook = lie;
+		r = try_write(table, TDL_OVERWRITE, ROW_2, &version, &error);
+		tdl__sys_hook = NULL;
+		cr_assert_eq(r, 0, "%s", error.message);
+		expect_version("t", 2, ROW_2);
+		expect_clean(2, 3);
+		/* For the next reason. */
+		cr_assert_eq(unlink(commit_path("t", 2)), 0);
+		tdl_table_free(table);
+		table = open_table("t");
+		free(vacuum(table, false));
+	}
+}
+
+/* Where the name cannot be looked at either, nothing is taken back. */
+Test(publish, an_error_that_may_hide_a_success_is_no_failure)
+{
+	int64_t version;
+	int r;
+
+	lost_answer = ETIMEDOUT;
+	lost_look = ETIMEDOUT;
+	tdl__sys_hook = lie;
+	r = try_write(table, TDL_APPEND, ROW_2, &version, &error);
+	tdl__sys_hook = NULL;
+	cr_assert_eq(r, TDL_ERR_PUBLISHED);
+	cr_assert_eq(error.version, 2);
+	cr_assert_not_null(strstr(error.message, "do not drop again"), "%s", error.message);
+	expect_version("t", 2, ROW_1 ROW_2);
+	expect_clean(2, 3);
+}
+
 Test(publish, without_links_by_rename)
 {
 	static const int reasons[] = { EPERM, EOPNOTSUPP, ENOSYS, EXDEV, EMLINK };
@@ -300,6 +363,22 @@ Test(publish, unknown_durability_is_said_and_nothing_taken_back)
 		faults_off();
 	}
 	expect_clean(4, 5);
+}
+
+/* The second fsync of a file says that all is well, whatever became of its bytes. */
+Test(publish, a_failed_sync_is_not_tried_again)
+{
+	int64_t version;
+
+	for (unsigned sync = 1; sync <= 4; sync++) {
+		faults_fail_op(TDL__OP_FSYNC, sync, 1, EIO);
+		cr_assert_eq(try_write(table, TDL_OVERWRITE, ROW_2, &version, &error),
+			     sync < 4 ? TDL_ERR_IO : TDL_ERR_PUBLISHED, "%u", sync);
+		faults_off();
+		cr_assert_eq(error.os_error, EIO);
+		expect_clean(sync < 4 ? 1 : 2, sync < 4 ? 2 : 3);
+	}
+	expect_version("t", 2, ROW_2);
 }
 
 Test(publish, time_does_not_go_back)

@@ -143,6 +143,41 @@ Test(snapshot, missing_newlines_are_put_in)
 	tdl_snapshot_unref(again);
 }
 
+/* Whatever another tool wrote: its bytes, and a newline where one is missing. */
+Test(snapshot, foreign_bytes_are_not_touched)
+{
+	static const char *const parts[] = {
+		"\xef\xbb\xbf{\"id\":1,\"name\":\"bom\"}\n",
+		"{\"id\":2,\"name\":\"crlf\"}\r\n",
+		"\n \t\n{ \"name\" : NaN , \"id\" : 3 }",
+		"\xef\xbb\xbf{\"id\":4,\"name\":\"x\xe2\x80\xa8y\xc2\x85\"}\r",
+		"\r\n\n",
+	};
+	char lines[2000] = FOREIGN_META, all[500] = "";
+	tdl_snapshot *snapshot;
+	tdl_table *table;
+
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		char path[16];
+
+		snprintf(path, sizeof path, "p%zu", i);
+		put_bytes(in_scratch("t%zu", i), parts[i], strlen(parts[i]));
+		strcat(lines, add_line(path, strlen(parts[i]), 1));
+		strcat(all, parts[i]);
+		if (all[strlen(all) - 1] != '\n')
+			strcat(all, "\n");
+	}
+	put_commit("t", 0, lines);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		cr_assert_eq(rename(in_scratch("t%zu", i), in_scratch("t/p%zu", i)), 0);
+	table = open_table("t");
+	cr_assert_eq(tdl_snapshot_open(table, 0, &snapshot, &error), 0, "%s", error.message);
+	read_every_way(snapshot, all, strlen(all));
+	read_by_files(snapshot, all, strlen(all));
+	tdl_snapshot_unref(snapshot);
+	tdl_table_free(table);
+}
+
 /* Those behind what an earlier version has settled are known already. */
 Test(snapshot, empty_files_of_later_versions)
 {
@@ -404,6 +439,22 @@ Test(snapshot, failures_of_the_system_are_not_damage)
 	faults_fail_op(TDL__OP_OPEN, 1, 1, ESTALE);
 	cr_assert_eq(tdl_snapshot_read(snapshot, buffer, sizeof buffer, 0, &got, &error), 0, "%s",
 		     error.message);
+	/* And so is one that it forgets while the file is open. */
+	faults_fail_op(TDL__OP_READ, 1, 1, ESTALE);
+	cr_assert_eq(tdl_snapshot_read(snapshot, buffer, sizeof buffer, 0, &got, &error), 0, "%s",
+		     error.message);
+	cr_assert_eq(got, 11);
+	faults_fail_op(TDL__OP_READ, 1, 2, ESTALE);
+	cr_assert_eq(tdl_snapshot_read(snapshot, buffer, sizeof buffer, 0, &got, &error),
+		     TDL_ERR_IO);
+	cr_assert_eq(error.os_error, ESTALE);
+	/* Deleted there meanwhile, it is missing here. */
+	rename(in_scratch("t/good"), in_scratch("away"));
+	faults_fail_op(TDL__OP_READ, 1, 1, ESTALE);
+	cr_assert_eq(tdl_snapshot_read(snapshot, buffer, sizeof buffer, 0, &got, &error),
+		     TDL_ERR_CORRUPT);
+	cr_assert_not_null(strstr(error.message, "good is missing"), "%s", error.message);
+	rename(in_scratch("away"), in_scratch("t/good"));
 	faults_fail_op(TDL__OP_READ, 1, 20, TDL__SYS_SHORT);
 	cr_assert_eq(tdl_snapshot_read(snapshot, buffer, sizeof buffer, 0, &got, &error), 0);
 	faults_off();

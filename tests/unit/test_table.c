@@ -238,6 +238,39 @@ Test(table, modes_and_owners_are_the_tables)
 	cr_assert_eq(st.st_mode & 07777, 01770);
 }
 
+/* The umask of who creates it is the table's; those of who writes later are not. */
+Test(table, umasks)
+{
+	static const mode_t masks[] = { 022, 002, 077 };
+
+	for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+		mode_t before = umask(masks[i]);
+		struct stat st;
+		tdl_table *table;
+		char *names, *part;
+
+		cr_assert_eq(create("t"), 0, "%s", error.message);
+		cr_assert_eq(stat(in_scratch("t"), &st), 0);
+		cr_assert_eq(st.st_mode & 07777, 0777 & ~masks[i]);
+		umask(027);
+		table = open_table("t");
+		append_rows(table, ROW_1);
+		for (int64_t version = 0; version < 2; version++) {
+			cr_assert_eq(stat(commit_path("t", version), &st), 0);
+			cr_assert_eq(st.st_mode & 07777, 0666 & ~masks[i]);
+		}
+		names = names_in("t");
+		part = strstr(names, "part-");
+		part[strcspn(part, "\n")] = '\0';
+		cr_assert_eq(stat(in_scratch("t/%s", part), &st), 0);
+		cr_assert_eq(st.st_mode & 07777, 0666 & ~masks[i]);
+		free(names);
+		tdl_table_free(table);
+		remove_tree("t");
+		umask(before);
+	}
+}
+
 Test(table, versions_as_json)
 {
 	tdl_table *table;

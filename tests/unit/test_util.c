@@ -4,6 +4,8 @@
  */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "sanitized.h"
 #include "util.h"
@@ -138,6 +140,29 @@ Test(util, random_names_differ)
 		for (int k = 0; k < i; k++)
 			cr_assert_str_neq(names[i], names[k]);
 	}
+}
+
+/* A child begins with all that its parent knew. */
+Test(util, random_names_differ_after_a_fork)
+{
+	char ours[TDL__HEX_MAX], theirs[TDL__HEX_MAX];
+	int ends[2], status;
+	pid_t pid;
+
+	tdl__random_hex(ours);
+	cr_assert_eq(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		tdl__random_hex(theirs);
+		_exit(write(ends[1], theirs, sizeof theirs) != sizeof theirs);
+	}
+	tdl__random_hex(ours);
+	cr_assert_eq(read(ends[0], theirs, sizeof theirs), (ssize_t)sizeof theirs);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+	cr_assert_str_neq(ours, theirs);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 Test(util, steal_leaves_nothing_behind)
