@@ -232,6 +232,39 @@ class Refusals(TestCase):
         part.symlink_to("/etc/passwd")
         self.assertEqual(self.tinydelta_fails("read", table).out, b"")
 
+    def test_a_file_without_the_right_to_read_it(self):
+        self.require_root()
+        table = self.table(rows=[{"id": 1}])
+        self.append(table, [{"id": 2}])
+        part = pathlib.Path(table, self.commit(table, 2)[1]["add"]["path"])
+        part.chmod(0)
+        result = self.tinydelta_fails("read", table, user=65534)
+        self.assertEqual(result.out, b"")
+        self.assertIn(f"{part.name}: Permission denied", result.error)
+        said = self.tinydelta("read", table, "--version", 1, user=65534)
+        self.assertEqual(said.out, b'{"id":1}\n')
+
+    def test_times_in_any_order(self):
+        """History says what is stored, also where clocks went wrong; what we add is later still."""
+        table = self.table()
+        times = [4102444800000, 5, 5, -1, 10**18, 0]
+        for version, time in enumerate(times, 1):
+            path = pathlib.Path(table, "_delta_log", f"{version:020d}.json")
+            path.write_text(
+                '{"commitInfo":{"timestamp":%d,"operation":"APPEND","readVersion":%d}}\n'
+                % (time, version - 1)
+            )
+        said = self.tinydelta("history", table).text.splitlines()[1:]
+        self.assertEqual([int(line.rsplit("ts=", 1)[1]) for line in said], times)
+        self.tinydelta("history", table, "--long")
+        self.append(table, [{"id": 1}])
+        info = self.commit(table, len(times) + 1)[0]["commitInfo"]
+        self.assertGreater(info["timestamp"], 1700000000000)
+        with self.mount(table) as mnt:
+            stamps = [os.stat(mnt / f"v{v}/data.jsonl").st_mtime for v in range(1, 7)]
+            # None before 1970, none past the year 9999.
+            self.assertEqual(stamps, [4102444800, 0.005, 0.005, 0, 253402300799, 0])
+
     def test_damaged_log(self):
         table = self.table(rows=[{"id": 1}])
         self.append(table, [{"id": 2}])

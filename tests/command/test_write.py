@@ -207,6 +207,83 @@ class Input(TestCase):
             self.assertIn("Permission denied", self.tinydelta_fails(*words, user=54321).error)
         self.assertEqual(self.versions(table), [0])
 
+    def test_a_read_only_file_system(self):
+        self.require_root()
+        table = self.table(rows=[{"id": 1}])
+        self.ok(["mount", "--bind", table, table])
+        self.addCleanup(harness.run, ["umount", "-l", table])
+        self.ok(["mount", "-o", "remount,bind,ro", table])
+        file = self.file([{"id": 2}])
+        before = sorted((str(p), p.stat().st_mtime_ns) for p in table.rglob("*"))
+        for words in (
+            ("append", table, "--file", file),
+            ("overwrite", table, "--file", file),
+            ("restore", table, "--version", "0"),
+        ):
+            said = self.tinydelta_fails(*words)
+            self.assertIn(str(table), said.error)
+            self.assertIn("Read-only file system", said.error)
+        for words in (("read",), ("history",), ("describe",), ("vacuum", "--dry-run"), ("check",)):
+            self.tinydelta(words[0], table, *words[1:])
+        after = sorted((str(p), p.stat().st_mtime_ns) for p in table.rglob("*"))
+        self.assertEqual(after, before)
+
+    def test_no_room(self):
+        self.require_root()
+        place = self.path("small")
+        place.mkdir()
+        self.ok(["mount", "-t", "tmpfs", "-o", "size=64k", "none", place])
+        self.addCleanup(harness.run, ["umount", "-l", place])
+        table = place / "t"
+        self.tinydelta("create", table, "id:int")
+        self.append(table, [{"id": 1}])
+        names = sorted(os.listdir(table))
+        large = self.file([{"id": n} for n in range(20000)])
+        for command in ("append", "overwrite"):
+            said = self.tinydelta_fails(command, table, "--file", large)
+            self.assertIn("No space left on device", said.error)
+            self.assertEqual(sorted(os.listdir(table)), names)
+            self.assertEqual(os.listdir(table / "_incoming"), [])
+            self.assertEqual(self.tinydelta("read", table).out, b'{"id":1}\n')
+        self.assertEqual(self.append(table, [{"id": 2}]), 2)
+
+    def attribute(self, flag, *paths):
+        """Sets +i or +a, which root has to heed too."""
+        self.require_root()
+        self.require_tool("chattr")
+        if harness.run(["chattr", f"+{flag}", *paths]).status != 0:
+            self.skipTest("this file system has no such attributes")
+        self.addCleanup(harness.run, ["chattr", f"-{flag}", *paths])
+
+    def test_immutable_folders(self):
+        for name, command, *words in (
+            (".", "append", "--file", self.file([{"id": 2}])),
+            ("_delta_log", "append", "--file", self.file([{"id": 2}])),
+            ("_delta_log", "restore", "--version", "0"),
+        ):
+            with self.subTest(folder=name, command=command):
+                table = self.table(rows=[{"id": 1}])
+                names = sorted(os.listdir(table))
+                self.attribute("i", table / name)
+                said = self.tinydelta_fails(command, table, *words)
+                self.ok(["chattr", "-i", table / name])
+                self.assertIn("Operation not permitted", said.error)
+                self.assertNotIn("link()", said.error)
+                self.assertEqual(sorted(os.listdir(table)), names)
+                self.assertEqual(self.versions(table), [0, 1])
+                self.assertEqual(self.tinydelta("vacuum", table).text, "no orphan files\n")
+                self.assertEqual(self.append(table, [{"id": 3}]), 2)
+
+    def test_a_log_that_only_grows(self):
+        """The temporary name of a commit cannot be removed: it is in nobody's way."""
+        table = self.table(rows=[{"id": 1}])
+        self.attribute("a", table / "_delta_log")
+        self.assertEqual(self.append(table, [{"id": 2}]), 2)
+        self.assertEqual(self.append(table, [{"id": 3}]), 3)
+        self.ok(["chattr", "-a", table / "_delta_log"])
+        self.assertIn("deleted 2 orphan files", self.tinydelta("vacuum", table).text)
+        self.assertEqual(self.tinydelta("read", table).out, b'{"id":1}\n{"id":2}\n{"id":3}\n')
+
     def test_the_limit_for_files_is_an_error(self):
         table = self.table()
         file = self.file([{"id": i} for i in range(100000)])

@@ -130,6 +130,19 @@ class Damage(TestCase):
             self.assertEqual(mnt.read("latest/data.jsonl"), b"".join(ROWS) + b'{"id":3}\n')
             self.assertEqual(mnt.read("v4/data.jsonl"), b"".join(ROWS) + b'{"id":3}\n')
 
+    def test_commit_that_is_changed_later(self):
+        """What was read of the log is kept: a version does not turn into another one."""
+        with self.mount(self.table_path) as mnt:
+            wanted = [mnt.read(f"v{version}/data.jsonl") for version in range(4)]
+            self.rewrite(1, path=self.part(2).name)
+            whole = self.log_file(2).read_bytes()
+            self.log_file(2).write_bytes(whole.replace(b'"numRecords":1', b'"numRecords":7'))
+            for version in (3, 2, 1, 0):
+                self.assertEqual(mnt.read(f"v{version}/data.jsonl"), wanted[version])
+            self.assertEqual(json.loads(mnt.read("history/v2.json"))["numRecords"], 2)
+            # Nor does it stay hidden from who begins afresh.
+            self.tinydelta_fails("read", self.table_path)
+
     def test_history_behind_damage(self):
         self.log_file(2).write_bytes(b"")
         with self.mount(self.table_path) as mnt:
@@ -183,6 +196,11 @@ class Damage(TestCase):
 
     def test_long_data_file(self):
         self.part(2).write_bytes(ROWS[1] + b'{"id":9}\n')
+        self.broken_data()
+
+    def test_zeros_in_place_of_rows(self):
+        """The right size, and nothing in it: what a crash leaves where nobody synced."""
+        self.part(2).write_bytes(b"\0" * len(ROWS[1]))
         self.broken_data()
 
     def test_symbolic_link(self):
