@@ -150,8 +150,15 @@ class Source(TestCase):
             names.update(re.findall(r"\b(?:test_\w+)", (SOURCE / path).read_text(encoding="utf-8")))
             names.add(path.stem)
         for path in sources("casebook.md"):
-            named = re.findall(r"\btest_\w+", (SOURCE / path).read_text(encoding="utf-8"))
+            text = (SOURCE / path).read_text(encoding="utf-8")
+            named = re.findall(r"\btest_\w+", text)
             self.assertEqual(set(named) - names, set(), path)
+            # Those in C, "unit/log: names, listing", have no such beginning.
+            for file, tests in re.findall(r"(?<!/)\b((?:unit|fault)/(?!test_)\w+)(: \w+(?:, \w+)*)?", text):
+                area, name = file.split("/")
+                code = (SOURCE / "tests" / area / f"test_{name}.c").read_text(encoding="utf-8")
+                for test in re.findall(r"\w+", tests):
+                    self.assertRegex(code, rf"\bTest\(\w+, {test}\b", f"{path}: {file}")
 
     def test_every_test_file_is_registered(self):
         meson = shutil.which("meson")
