@@ -81,6 +81,36 @@ class FullDisk(DropCase):
         self.gives(1, 3, "cp $S/s3 $I/b")
 
 
+class FailedSync(DropCase):
+    """The first fsync of each of the daemon's threads fails, and every later one says yes."""
+
+    def setUp(self):
+        super().setUp()
+        strace = self.require_tool("strace")
+        argv = [strace, "-f", "-o", "/dev/null", "-e", "trace=fsync"]
+        argv += ["-e", "inject=fsync:error=EIO:when=1", "-p", str(self.mnt.pid)]
+        tracer = subprocess.Popen(argv, stderr=subprocess.PIPE)
+        self.addCleanup(tracer.kill)
+        self.assertIn(b"attached", tracer.stderr.readline())
+        self.mnt.expect_log("incoming/x: cannot make a data file of")
+        self.refuses("cp $S/s1 $I/x")
+        tracer.terminate()
+        tracer.communicate(timeout=20)
+
+    def test_only_what_is_written_anew_is_committed(self):
+        self.mnt.expect_log("incoming/[xy]: what was written could not be made durable")
+        self.refuses("mv $I/x $I/y")
+        self.assertListed("x", "x.error")
+        self.assertEqual(self.mnt.read("incoming/x"), ROW)
+        self.gives(1, 1, "cp $S/s1 $I/x")
+        self.assertListed()
+
+    def test_it_can_be_removed(self):
+        self.gives(0, 0, "rm $I/x")
+        self.assertListed()
+        self.gives(1, 1, "cp $S/s1 $I/x")
+
+
 class Ends(DropCase):
     def test_a_killed_daemon_in_mid_drop(self):
         self.drop("cp $S/bad $I/bad; cp $S/s1 $I/.t; touch $I/empty")
