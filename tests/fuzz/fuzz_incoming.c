@@ -213,6 +213,7 @@ static void close_one(struct process *process, struct open_file *file)
 		return;
 	trace("%d closes %d", process->id, (int)(file->ino - FIRST));
 	file->flushing++;
+	process->closing++;
 	answer = tdfs_incoming_flush_begin(in, &caller, file->handle);
 	if (answer != TDFS_LATER) {
 		model_closed(process, file, answer, false);
@@ -224,6 +225,7 @@ static void close_one(struct process *process, struct open_file *file)
 		return;
 	}
 	file->flushing--;
+	process->closing--;
 	release_if_last(file);
 }
 
@@ -243,6 +245,7 @@ static void run_later(void)
 		}
 		flush_now(one.process, one.file);
 		one.file->flushing--;
+		one.process->closing--;
 		release_if_last(one.file);
 	}
 }
@@ -262,12 +265,15 @@ static void do_exit(struct process *process, int signal)
 	struct open_file *files[DESCRIPTORS];
 	unsigned count;
 
-	if (process == NULL || !room_for_later() || process->exiting)
+	/* Killed or not, a thread does not leave its close before that is answered. */
+	if (process == NULL || !room_for_later() || process->exiting || process->closing > 0)
 		return;
 	process->exiting = true;
 	process->signal = signal;
 	count = world_table(process, files);
 	trace("%d ends, signal %d", process->id, signal);
+	if (signal != 0)
+		model_dies(process);
 	for (unsigned i = 0; i < count && signal != 0; i++) {
 		if ((files[i]->flags & O_ACCMODE) != O_RDONLY)
 			model_killed(process, files[i]->ino);

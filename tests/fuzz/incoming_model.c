@@ -29,6 +29,7 @@ struct file {
 	bool touched; /* since the last outcome */
 	bool silent;  /* the last change was none that a close follows, or its note was removed */
 	bool failed;  /* a write */
+	bool spoilt;  /* once, perhaps: by a write or a commit that failed, or a killed writer */
 	bool tainted; /* by a killed writer */
 	unsigned tainted_at; /* open files after this one may rewrite it */
 	uint64_t friends; /* processes, by number, that opened it for writing, or wrote or renamed
@@ -218,7 +219,7 @@ void model_wrote(const struct process *process, const struct open_file *open, co
 		file->tainted = false;
 	if (why != 0) {
 		must(done == 0, "a write that failed wrote nothing");
-		file->failed = true;
+		file->failed = file->spoilt = true;
 		return;
 	}
 	must(done == size, "a write writes all");
@@ -273,6 +274,15 @@ void model_read(uint64_t ino, const char *bytes, size_t got, uint64_t offset, in
 	must(memcmp(bytes, file->bytes + at, got) == 0, "what was written is read");
 }
 
+/* Nothing shows whether a process that is exiting had a file open that it once wrote. */
+void model_dies(const struct process *process)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (files[i].friends & bit(process))
+			files[i].spoilt = true;
+	}
+}
+
 void model_killed(const struct process *process, uint64_t ino)
 {
 	struct file *file = by_ino(ino);
@@ -289,7 +299,12 @@ void model_closed(const struct process *process, const struct open_file *open, i
 {
 	struct file *file = by_ino(open->ino);
 
-	if (file == NULL || (open->flags & O_ACCMODE) == O_RDONLY || !alone)
+	if (file == NULL || (open->flags & O_ACCMODE) == O_RDONLY) {
+		must(answer == 0, "the close of what is only read does not fail");
+		return;
+	}
+	must(answer == 0 || file->spoilt || world.closing, "a close fails for a reason");
+	if (!alone)
 		return;
 	if (answer != 0)
 		must(!file->published || file->code == TDL_ERR_PUBLISHED,
@@ -450,6 +465,7 @@ void model_committed(const char *bytes, size_t n, int code)
 	committing = NULL;
 	file->code = code;
 	file->touched = false;
+	file->spoilt = file->spoilt || (code != TDL_OK && code != TDL_ERR_EMPTY);
 	if (code != TDL_OK && code != TDL_ERR_PUBLISHED)
 		return;
 	file->published = true;

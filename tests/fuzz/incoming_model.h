@@ -27,6 +27,8 @@ void model_wrote(const struct process *process, const struct open_file *file, co
 		 size_t size, uint64_t offset, size_t done, int why);
 void model_cut(uint64_t ino, uint64_t size, int why);
 void model_read(uint64_t ino, const char *bytes, size_t got, uint64_t offset, int why);
+/* It dies of a signal; what it has open then. */
+void model_dies(const struct process *process);
 void model_killed(const struct process *process, uint64_t ino);
 /* `alone`: nothing came in between. */
 void model_closed(const struct process *process, const struct open_file *file, int answer,

@@ -132,6 +132,7 @@ void world_fork(const struct process *parent)
 	child->id = 100 + (pid_t)world.count++;
 	child->parent = parent->id;
 	child->busy = false;
+	child->closing = 0;
 	for (unsigned i = 0; i < DESCRIPTORS; i++) {
 		if (child->table[i] != NULL)
 			child->table[i]->descriptors++;

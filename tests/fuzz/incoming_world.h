@@ -34,7 +34,8 @@ struct process {
 	bool exiting; /* and its table is gone */
 	bool leaving; /* as soon as all its closes are answered */
 	bool dead;
-	bool busy; /* waits for an answer */
+	unsigned closing; /* closes that have no answer */
+	bool busy;	  /* waits for an answer */
 };
 
 struct world {
