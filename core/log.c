@@ -282,6 +282,7 @@ int tdl__log_look(const tdl__log *log, int64_t version, bool *there, tdl_error *
 	struct stat st;
 	int why;
 
+	*there = false;
 	tdl__log_name(name, version);
 	why = tdl__sys_stat(log->dir, name, &st);
 	if (why != 0 && why != ENOENT)
