@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,6 +257,15 @@ static int run(const struct tdfs_options *options)
 	return status;
 }
 
+/* Large buffers go back to the system when they are freed. glibc would begin to keep them, as much
+ * for every thread as its largest ever was. */
+static void give_memory_back(void)
+{
+#ifdef M_MMAP_THRESHOLD
+	mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
+}
+
 static bool start_log(const struct tdfs_options *options)
 {
 	int error = options->log == NULL ? 0 : tdfs_msg_log(options->log);
@@ -287,6 +297,7 @@ int main(int argc, char **argv)
 		tdfs_msg_start(options.debug);
 		fuse_set_log_func(log_of_libfuse);
 		raise_descriptor_limit();
+		give_memory_back();
 		status = start_log(&options) ? run(&options) : EXIT_FAILURE;
 	}
 	tdfs_options_clear(&options);

@@ -24,6 +24,7 @@ from reference import Reference
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOAK = float(os.environ.get("TDL_SOAK", "60"))
+DATA_FILES = 512 + 10  # descriptors once as many data files are kept open as may be
 SANITIZED = any(os.environ.get(name) for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
 
 
@@ -380,12 +381,13 @@ class Soak(Loaded):
         third = len(samples) // 3
         (early, _), (late, _) = samples[third], samples[-1]
         print(f"# {SOAK:.0f} s, {versions} versions, {looked} looks: {early} -> {late}")
-        middle = sorted(s["descriptors"] for s, _ in samples[third : 2 * third])
-        last = sorted(s["descriptors"] for s, _ in samples[2 * third :])
-        self.assertLessEqual(last[len(last) // 2], middle[len(middle) // 2] + 4)
+        # At the quietest moments, when few of them are those of drops under way.
+        middle = min(s["descriptors"] for s, _ in samples[third : 2 * third])
+        last = min(s["descriptors"] for s, _ in samples[2 * third :])
+        self.assertLessEqual(last, max(middle, DATA_FILES) + 4)
         # They are started as they are needed, stay, and have a limit.
         self.assertLess(late["threads"], 40)
         if not SANITIZED:
             (early, then), (late, now) = measured[len(measured) // 3], measured[-1]
             grown = late["rss"] - early["rss"]
-            self.assertLess(grown, (6 << 20) + 200 * (now - then), f"memory grows: {measured}")
+            self.assertLess(grown, (3 << 20) + 200 * (now - then), f"memory grows: {measured}")
