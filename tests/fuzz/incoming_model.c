@@ -118,17 +118,23 @@ static bool may_go(const struct file *file)
 	return file->unasked && file->size == 0 && file->base == 0 && !world_is_open(file->ino);
 }
 
-static struct file *add(const char *name, uint64_t ino)
+/* Only what was published gives its name up without being asked, and what goes by itself. */
+static void take(const char *name)
 {
 	struct file *file = by_name(name);
 
-	/* Only what was published gives its name up without being asked, and what goes by itself.
-	 */
-	if (file != NULL) {
-		must(file->published || may_go(file), "a name that is taken is not given away");
-		file->gone = !file->published;
-		file->name[0] = '\0';
-	}
+	if (file == NULL)
+		return;
+	must(file->published || may_go(file), "a name that is taken is not given away");
+	file->gone = !file->published;
+	file->name[0] = '\0';
+}
+
+static struct file *add(const char *name, uint64_t ino)
+{
+	struct file *file;
+
+	take(name);
 	must(count < FILES, "room in the model");
 	file = &files[count++];
 	memset(file, 0, sizeof *file);
@@ -503,8 +509,10 @@ static void check_listed(struct file *file, const char *name)
 
 	must(!file->published, "what is published is not listed");
 	must(!file->gone, "what was removed is not listed");
-	if (file->name[0] == '\0')
+	if (file->name[0] == '\0') {
+		take(name);
 		snprintf(file->name, sizeof file->name, "%s", name);
+	}
 	must(strcmp(file->name, name) == 0, "a file is listed under its name");
 	must(tdfs_incoming_getattr(in, file->ino, &st) == 0, "what is listed is there");
 	/* A file with a hole is given up when it is closed. */
