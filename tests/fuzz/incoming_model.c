@@ -34,6 +34,7 @@ struct file {
 	unsigned tainted_at; /* open files after this one may rewrite it */
 	uint64_t friends; /* processes, by number, that opened it for writing, or wrote or renamed
 			     it */
+	uint64_t writers; /* those of them since it was published */
 	int code;	  /* of its last commit */
 };
 
@@ -154,6 +155,7 @@ static void next_part(struct file *file)
 	file->base += file->size;
 	file->size = 0;
 	file->published = file->gone = false;
+	file->writers = 0;
 	file->code = 0;
 }
 
@@ -167,6 +169,12 @@ static void resize(struct file *file, size_t size)
 }
 
 /* ---- Files and bytes ----------------------------------------------------------------------- */
+
+static void befriend(struct file *file, const struct process *process)
+{
+	file->friends |= bit(process);
+	file->writers |= bit(process);
+}
 
 void model_created(const struct process *process, const char *name, uint64_t ino)
 {
@@ -193,7 +201,7 @@ void model_opened(const struct process *process, uint64_t ino, int flags)
 	}
 	if (file->base == 0 && file->size == 0)
 		file->tainted = false;
-	file->friends |= bit(process);
+	befriend(file, process);
 }
 
 void model_wrote(const struct process *process, const struct open_file *open, const char *bytes,
@@ -219,7 +227,7 @@ void model_wrote(const struct process *process, const struct open_file *open, co
 	at = (size_t)(offset - file->base);
 	file->touched = true;
 	file->unasked = file->silent = false;
-	file->friends |= bit(process);
+	befriend(file, process);
 	if (file->tainted && at == 0 && !(open->flags & O_APPEND) &&
 	    open->serial > file->tainted_at)
 		file->tainted = false;
@@ -294,7 +302,7 @@ void model_killed(const struct process *process, uint64_t ino)
 	struct file *file = by_ino(ino);
 
 	if (file == NULL || file->published || !is_ordinary(file->name) ||
-	    !(file->friends & bit(process)) || committing == file)
+	    !(file->writers & bit(process)) || committing == file)
 		return;
 	file->tainted = true;
 	file->tainted_at = newest;
@@ -397,7 +405,7 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 	file->tainted = file->unasked = false;
 	snprintf(file->name, sizeof file->name, "%s", to);
 	if (file->published) {
-		file->friends |= bit(process);
+		befriend(file, process);
 		return;
 	}
 	if (world.slows == 0 && is_ordinary(to) && file->size > 0 && !is_blank(file))
