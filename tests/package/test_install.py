@@ -26,7 +26,9 @@ class Install(TestCase):
 
     def unpacked(self):
         """What is in the tarball of the checkout, or a copy of a tree that is none."""
-        if harness.run(["git", "-C", SOURCE, "rev-parse"], env=self.env).status != 0:
+        # One that `meson dist` has unpacked lies in a checkout, and is none.
+        top = harness.run(["git", "-C", SOURCE, "rev-parse", "--show-toplevel"], env=self.env)
+        if top.status != 0 or pathlib.Path(top.text.rstrip("\n")) != SOURCE:
             tree = self.path("tree")
             names = ("core", "fs", "mount-helper", "tests", "meson.build", "README.md", "LICENSE")
             tree.mkdir()
