@@ -34,7 +34,7 @@ struct file {
 	unsigned tainted_at; /* open files after this one may rewrite it */
 	uint64_t friends; /* processes, by number, that opened it for writing, or wrote or renamed
 			     it */
-	uint64_t writers; /* those of them since it was published */
+	uint64_t writers; /* those of them since the last ghost of it ended */
 	int code;	  /* of its last commit */
 };
 
@@ -154,8 +154,10 @@ static void next_part(struct file *file)
 {
 	file->base += file->size;
 	file->size = 0;
+	/* Whose rows are committed is forgotten with the ghost. */
+	if (file->gone || file->name[0] == '\0' || world.now >= file->when + GHOST_MS)
+		file->writers = 0;
 	file->published = file->gone = false;
-	file->writers = 0;
 	file->code = 0;
 }
 
@@ -361,7 +363,7 @@ void model_not_seen(const struct process *process, const char *name)
 	if (file == NULL)
 		return;
 	if (file->published)
-		must(!(file->friends & bit(process)) || world.now >= file->when + GHOST_MS ||
+		must(!(file->writers & bit(process)) || world.now >= file->when + GHOST_MS ||
 			     world.slows > 0,
 		     "writers see their ghosts");
 	else
