@@ -258,7 +258,8 @@ int tdl__history_refresh(tdl__history *history, tdl_error *error)
 	return r;
 }
 
-static bool folder_changed(const tdl__history *history, struct timespec *when)
+/* When the log's folder last changed; false where nobody can say. */
+static bool last_change(const tdl__history *history, struct timespec *when)
 {
 	struct stat st;
 
@@ -271,7 +272,7 @@ static bool folder_changed(const tdl__history *history, struct timespec *when)
 void tdl__history_committed(tdl__history *history)
 {
 	pthread_mutex_lock(&history->refreshing);
-	history->own = folder_changed(history, &history->changed);
+	history->own = last_change(history, &history->changed);
 	pthread_mutex_unlock(&history->refreshing);
 }
 
@@ -283,7 +284,7 @@ int tdl__history_find_gap(tdl__history *history, tdl_error *error)
 	int r;
 
 	pthread_mutex_lock(&history->refreshing);
-	own = history->own && folder_changed(history, &changed) &&
+	own = history->own && last_change(history, &changed) &&
 	      changed.tv_sec == history->changed.tv_sec &&
 	      changed.tv_nsec == history->changed.tv_nsec;
 	head = (int64_t)history->count - 1;

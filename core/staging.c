@@ -257,24 +257,17 @@ void tdl__dead_close(struct tdl__dead *dead)
 		close(dead->dir);
 }
 
-struct content {
-	bool more;
-};
-
-static bool see_content(void *context, const char *name)
+static bool is_only_lock(void *only, const char *name)
 {
-	struct content *content = context;
-
-	content->more = content->more || strcmp(name, LOCK_FILE) != 0;
-	return !content->more;
+	return *(bool *)only = strcmp(name, LOCK_FILE) == 0;
 }
 
 void tdl__dead_remove(int incoming, const char *name, const struct tdl__dead *dead)
 {
-	struct content content = { .more = false };
+	bool only = true;
 
 	/* What keeps its files keeps its lock. */
-	if (tdl__sys_list(dead->dir, see_content, &content) != 0 || content.more)
+	if (tdl__sys_list(dead->dir, is_only_lock, &only) != 0 || !only)
 		return;
 	if (dead->lock >= 0)
 		tdl__sys_unlink(dead->dir, LOCK_FILE);
