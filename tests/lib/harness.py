@@ -45,6 +45,7 @@ _CLONE_NEWNS = 0x00020000
 _MS_PRIVATE_REC = (1 << 18) | 16384
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
+_PF_EXITING = 0x4
 _FUSECTL = "/sys/fs/fuse/connections"
 
 _private = False  # this process has a mount namespace of its own
@@ -176,6 +177,14 @@ def _mountinfo(path):
             if point == wanted:
                 found = fields[2], fields[fields.index("-") + 1]
     return found
+
+
+def _ending(pid):
+    """Whether a process has begun to exit; False where it cannot be known."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        stat = pathlib.Path("/proc", pid, "stat").read_bytes()
+        return bool(int(stat.rpartition(b") ")[2].split()[6]) & _PF_EXITING)
+    return False
 
 
 def _die_with_parent():
@@ -360,14 +369,15 @@ class Mount:
         return log
 
     def _users(self):
-        """Which processes have something open beneath the mount (the daemon must be alive)."""
+        """Which processes have something open beneath the mount (the daemon must be alive). Whoever
+        is ending is none: its files are closed a moment before it leaves its directory."""
         found = []
         prefix = str(self.point)
         links = [*pathlib.Path("/proc").glob("[0-9]*/fd/*"), *pathlib.Path("/proc").glob("[0-9]*/cwd")]
         for link in links:
             with contextlib.suppress(OSError):
                 target = os.readlink(link)
-                if target == prefix or target.startswith(prefix + "/"):
+                if f"{target}/".startswith(f"{prefix}/") and not _ending(link.parts[2]):
                     found.append(f"{link} -> {target}")
         return found
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""File systems to put tables on: loop mounts of XFS and btrfs, tmpfs, and one without hard links."""
+"""File systems to put tables on: loop mounts of XFS and btrfs, tmpfs, one without hard links, and
+one with a quota."""
 
 import contextlib
 import os
@@ -16,13 +17,18 @@ def _mounted(case, argv, point):
     return point
 
 
-def made(case, kind):
-    """An empty directory on a fresh file system of this kind (xfs, btrfs, ext4, tmpfs), or skips."""
-    case.require_root()
+def _tmpfs(case):
     point = case.path()
     point.mkdir()
+    return _mounted(case, ["mount", "-t", "tmpfs", "none", point], point)
+
+
+def made(case, kind, make=(), options=()):
+    """An empty directory on a fresh file system of this kind (xfs, btrfs, ext4, tmpfs), or skips.
+    make: more for mkfs; options: more of mount's."""
+    case.require_root()
     if kind == "tmpfs":
-        return _mounted(case, ["mount", "-t", "tmpfs", "none", point], point)
+        return _tmpfs(case)
     maker = case.require_tool(f"mkfs.{kind}")
     with open("/proc/filesystems", encoding="ascii") as known:
         if kind not in known.read().split() and harness.run(["modprobe", kind]).status != 0:
@@ -30,21 +36,37 @@ def made(case, kind):
     if not os.path.exists("/dev/loop-control"):
         case.skipTest("no loop devices here")
     # In memory: a disk that discards what is given back would hold up every other fsync.
-    memory = case.path()
-    memory.mkdir()
-    image = _mounted(case, ["mount", "-t", "tmpfs", "none", memory], memory) / "image"
+    image = _tmpfs(case) / "image"
     with open(image, "wb") as out:
         out.truncate(400 << 20)
-    case.ok([maker, "-q", image])
-    return _mounted(case, ["mount", "-t", kind, "-o", "loop", image, point], point)
+    case.ok([maker, "-q", *make, image])
+    point = case.path()
+    point.mkdir()
+    return _mounted(case, ["mount", "-t", kind, "-o", ",".join(["loop", *options]), image, point], point)
 
 
-def nolink(case, *options):
-    """An empty directory on a file system without hard links. Options: noflags, delay=MS."""
+def quota(case, size):
+    """An empty directory where root may have so many bytes, and what must stand before a command for
+    it to be held to that. Of ext4; where the kernel has no quotas, of a file system that says
+    EDQUOT as they do."""
+    case.require_tool("setquota")
+    try:
+        folder = made(case, "ext4", ["-O", "quota", "-E", "quotatype=usrquota"], ["usrquota"])
+    except AssertionError:  # what a kernel was built with can only be tried
+        return nolink(case, f"quota={size}", below=_tmpfs(case)), []
+    case.ok(["setquota", "-u", "0", "0", str(size >> 10), "0", "0", folder])
+    return folder, ["setpriv", "--bounding-set", "-sys_resource"]
+
+
+def nolink(case, *options, below=None):
+    """An empty directory on a file system without hard links. Options: noflags, delay=MS,
+    quota=BYTES. below: where its files really are."""
     case.require_fuse()
     case.require_root()
-    below, point = case.path(), case.path()
-    below.mkdir()
+    if below is None:
+        below = case.path()
+        below.mkdir()
+    point = case.path()
     point.mkdir()
     argv = [harness.build_root() / "tests/writers/nolink", below, point]
     daemon = subprocess.Popen([*argv, *(w for o in options for w in ("-o", o))])

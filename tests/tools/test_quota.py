@@ -4,9 +4,9 @@ and the next drop works."""
 
 import errno
 import os
-import unittest
 
 import harness
+import places
 from drops import Drops
 from harness import TestCase
 
@@ -18,17 +18,17 @@ class Full(Drops):
     ERRNO = errno.ENOSPC
     log_may_say = ("No space left", "quota")
 
-    def make(self, case, folder):
-        """Mounts the file system, and returns what stands before the daemon."""
-        case.ok(["mount", "-t", "tmpfs", "-o", f"size={self.SIZE}", "none", folder])
-        return ()
-
-    def prepare(self, case):
-        case.require_root()
+    def place(self, case):
+        """Where the table is made, and what stands before the daemon."""
         folder = case.path("small")
         folder.mkdir()
         case.addCleanup(harness.run, ["umount", "-l", folder])
-        wrapper = self.make(case, folder)
+        case.ok(["mount", "-t", "tmpfs", "-o", f"size={self.SIZE}", "none", folder])
+        return folder, []
+
+    def prepare(self, case):
+        case.require_root()
+        folder, wrapper = self.place(case)
         table = folder / "table"
         case.tinydelta("create", table, "id:int")
         type(self)._mount = case.mount(table, wrapper=wrapper)
@@ -121,34 +121,13 @@ class Full(Drops):
         self.assertCommitted(*rows)
 
 
-def mount_image(case, folder, *make):
-    """Mounts a new file system in a file of its own."""
-    case.require_tool(make[0])
-    # In memory: a disk that discards what is given back would hold up every other fsync.
-    memory = case.path("memory")
-    memory.mkdir()
-    case.ok(["mount", "-t", "tmpfs", "none", memory])
-    case.addCleanup(harness.run, ["umount", "-l", memory])
-    image = memory / "image"
-    with open(image, "wb") as file:
-        file.truncate(256 << 20)
-    case.ok([*make, image])
-    options = "loop,usrquota" if "ext4" in make[0] else "loop"
-    result = harness.run(["mount", "-o", options, image, folder])
-    if result.status != 0:
-        raise unittest.SkipTest(f"no such loop mount here: {result.error.strip()}")
-
-
 class Quota(Full):
-    """An ext4 with a quota for root, and a daemon that may not exceed it."""
+    """A quota for root, and a daemon that may not exceed it."""
 
     ERRNO = errno.EDQUOT
 
-    def make(self, case, folder):
-        case.require_tool("setquota")
-        mount_image(case, folder, "mkfs.ext4", "-q", "-F", "-O", "quota", "-E", "quotatype=usrquota")
-        case.ok(["setquota", "-u", "0", "0", str(self.SIZE >> 10), "0", "0", folder])
-        return ["setpriv", "--bounding-set", "-sys_resource"]
+    def place(self, case):
+        return places.quota(case, self.SIZE)
 
 
 class QuotaOfBtrfs(TestCase):
@@ -157,11 +136,7 @@ class QuotaOfBtrfs(TestCase):
     needs_fuse = True
 
     def test_the_writer_is_told(self):
-        self.require_root()
-        folder = self.path("small")
-        folder.mkdir()
-        self.addCleanup(harness.run, ["umount", "-l", folder])
-        mount_image(self, folder, "mkfs.btrfs", "-q", "-f")
+        folder = places.made(self, "btrfs", ["-f"])
         self.ok(["btrfs", "quota", "enable", folder])
         self.ok(["btrfs", "qgroup", "limit", "4M", folder])
         table = folder / "table"

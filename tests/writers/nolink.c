@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A file system for tests that shows another directory as it is but lacks hard links, and where
- * asked renameat2() flags too, or takes its time to make files durable. It serves only whom it
- * is mounted by, so it changes nobody's identity; it knows nothing of tables.
+ * asked renameat2() flags too, takes its time to make files durable, or has a quota: so many
+ * bytes may be in use on the file system of that directory, which nobody else should fill. It
+ * serves only whom it is mounted by, so it changes nobody's identity; it knows nothing of tables.
  *
- *     nolink DIRECTORY MOUNTPOINT [-o noflags] [-o delay=MILLISECONDS]
+ *     nolink DIRECTORY MOUNTPOINT [-o noflags] [-o delay=MILLISECONDS] [-o quota=BYTES]
  */
 #define FUSE_USE_VERSION 314
 
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <fuse.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,7 @@ static struct options {
 	char *directory, *point;
 	int no_flags;
 	int delay;
+	unsigned long quota;
 } options;
 
 /* Paths come with a leading slash; the root is the directory itself. */
@@ -132,11 +135,29 @@ static int read_file(const char *path, char *bytes, size_t count, off_t at,
 	return done < 0 ? -errno : (int)done;
 }
 
+/* Bytes that the quota still leaves. */
+static size_t left(void)
+{
+	struct statvfs st;
+	uint64_t used;
+
+	if (options.quota == 0)
+		return SIZE_MAX;
+	if (fstatvfs(root, &st) != 0)
+		return 0;
+	used = (uint64_t)(st.f_blocks - st.f_bfree) * st.f_frsize;
+	return used < options.quota ? options.quota - used : 0;
+}
+
 static int write_file(const char *path, const char *bytes, size_t count, off_t at,
 		      struct fuse_file_info *fi)
 {
-	ssize_t done = pwrite((int)fi->fh, bytes, count, at);
+	size_t room = left();
+	ssize_t done;
 
+	if (room == 0)
+		return -EDQUOT;
+	done = pwrite((int)fi->fh, bytes, count < room ? count : room, at);
 	return done < 0 ? -errno : (int)done;
 }
 
@@ -274,6 +295,7 @@ int main(int argc, char **argv)
 	static const struct fuse_opt known[] = {
 		{ "noflags", offsetof(struct options, no_flags), 1 },
 		{ "delay=%d", offsetof(struct options, delay), 0 },
+		{ "quota=%lu", offsetof(struct options, quota), 0 },
 		FUSE_OPT_END,
 	};
 	struct fuse_args args = FUSE_ARGS_INIT(argc, argv);
