@@ -87,8 +87,9 @@ static int keep_string(tdl__commit *commit, tdl__span value, size_t *at, size_t 
 		       const char *what, tdl_error *error)
 {
 	size_t start = commit->strings.n;
+	bool escapes = memchr(value.p, '\\', value.n) != NULL;
 
-	if (tdl__json_kind(value) != '"' || escapes_nul(value))
+	if (tdl__json_kind(value) != '"' || (escapes && escapes_nul(value)))
 		return bad(error, what);
 	while (value.p[0] != '"') {
 		value.p++;
@@ -96,7 +97,7 @@ static int keep_string(tdl__commit *commit, tdl__span value, size_t *at, size_t 
 	}
 	while (value.p[value.n - 1] != '"')
 		value.n--;
-	if (memchr(value.p, '\\', value.n) == NULL) {
+	if (!escapes) {
 		tdl__text_add(&commit->strings, value.p + 1, value.n - 2);
 	} else {
 		__attribute__((cleanup(delete_json))) cJSON *json = NULL;
@@ -325,14 +326,13 @@ int tdl__commit_line(tdl__commit *commit, tdl__span line, bool first, tdl_error 
 
 	if (skip_blanks(line, 0) == line.n)
 		return 0;
-	if (!tdl__json_valid(line, DEPTH_MAX, &at))
+	if (!tdl__json_object(line, DEPTH_MAX, names, COUNT, values, &at))
 		return tdl__fail_at(error, TDL_ERR_CORRUPT, -1, 0, at + 1, "not valid JSON");
 	/* The reference takes an empty list for no action. */
 	if (empty_list(line))
 		return 0;
 	if (tdl__json_kind(line) != '{')
 		return bad(error, "an action that is no object");
-	tdl__json_members(line, names, COUNT, values);
 	if (values[INFO].p != NULL)
 		r = read_info(commit, values[INFO], first, error);
 	if (r == 0 && values[METADATA].p != NULL)

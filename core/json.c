@@ -8,14 +8,13 @@
 #include <string.h>
 
 #include "scan.h"
+#include "wide.h"
 
-bool tdl__json_valid(tdl__span text, unsigned max_depth, size_t *at)
+/* Whether a value that ends before p is the whole text; p is NULL where `bad` is wrong. */
+static bool whole(tdl__span text, const char *p, const char *bad, size_t *at)
 {
 	const char *end = text.p + text.n;
-	const char *p = tdl__skip_blank(text.p, end);
-	const char *bad = end;
 
-	p = tdl__scan_value(p, end, max_depth, &bad);
 	if (p != NULL) {
 		p = tdl__skip_blank(p, end);
 		if (p == end)
@@ -26,19 +25,29 @@ bool tdl__json_valid(tdl__span text, unsigned max_depth, size_t *at)
 	return false;
 }
 
+bool tdl__json_valid(tdl__span text, unsigned max_depth, size_t *at)
+{
+	const char *end = text.p + text.n, *bad = end;
+	const char *p = tdl__scan_value(tdl__skip_blank(text.p, end), end, max_depth, &bad);
+
+	return whole(text, p, bad, at);
+}
+
 /* Behind a string of a valid text, p at its opening quote. */
-static const char *skip_string(const char *p, const char *end)
+static const char *skip_string(const char *p, const char *end, bool *escapes)
 {
 	for (p++; p < end;) {
-		const char *quote = memchr(p, '"', (size_t)(end - p));
-		const char *escape;
+		unsigned plain = end - p >= 16 ? tdl__plain16(p) : 0;
 
-		if (quote == NULL)
-			return end;
-		escape = memchr(p, '\\', (size_t)(quote - p));
-		if (escape == NULL)
-			return quote + 1;
-		p = escape + 2; /* a quote that is escaped is skipped with its backslash */
+		p += plain;
+		if (plain == 16)
+			continue;
+		if (*p == '"')
+			return p + 1;
+		if (*p++ == '\\') {
+			*escapes = true;
+			p++; /* a quote that is escaped is skipped with its backslash */
+		}
 	}
 	return end;
 }
@@ -47,6 +56,7 @@ static const char *skip_string(const char *p, const char *end)
 static const char *skip_value(const char *p, const char *end)
 {
 	size_t depth = 0;
+	bool escapes;
 
 	if (*p != '"' && *p != '{' && *p != '[') {
 		while (p<end && * p> ' ' && *p != ',' && *p != '}' && *p != ']')
@@ -55,7 +65,7 @@ static const char *skip_value(const char *p, const char *end)
 	}
 	while (p < end) {
 		if (*p == '"') {
-			p = skip_string(p, end);
+			p = skip_string(p, end, &escapes);
 		} else {
 			if (*p == '{' || *p == '[')
 				depth++;
@@ -69,7 +79,8 @@ static const char *skip_value(const char *p, const char *end)
 	return p;
 }
 
-bool tdl__json_next(tdl__span *rest, tdl__span *key, tdl__span *value)
+/* As tdl__json_next(). *escapes: the key has escapes. */
+static bool next_member(tdl__span *rest, tdl__span *key, tdl__span *value, bool *escapes)
 {
 	const char *end = rest->p + rest->n;
 	const char *p = tdl__skip_blank(rest->p, end);
@@ -82,7 +93,8 @@ bool tdl__json_next(tdl__span *rest, tdl__span *key, tdl__span *value)
 	if (p == end || *p != '"')
 		return false;
 	k = p;
-	p = skip_string(p, end);
+	*escapes = false;
+	p = skip_string(p, end, escapes);
 	*key = (tdl__span){ k, (size_t)(p - k) };
 	p = tdl__skip_blank(p, end);
 	if (p == end)
@@ -94,6 +106,13 @@ bool tdl__json_next(tdl__span *rest, tdl__span *key, tdl__span *value)
 	*value = (tdl__span){ v, (size_t)(p - v) };
 	*rest = (tdl__span){ p, (size_t)(end - p) };
 	return true;
+}
+
+bool tdl__json_next(tdl__span *rest, tdl__span *key, tdl__span *value)
+{
+	bool escapes;
+
+	return next_member(rest, key, value, &escapes);
 }
 
 bool tdl__json_item(tdl__span *rest, tdl__span *value)
@@ -147,32 +166,111 @@ static bool means(tdl__span string, const char *name, size_t length)
 	return length == 0;
 }
 
-bool tdl__json_is(tdl__span string, const char *name)
+/* Whether a valid string without escapes, with its quotes, is `name`. */
+static bool same_text(tdl__span string, const char *name)
 {
 	size_t length = strlen(name);
 
-	return memchr(string.p, '\\', string.n) == NULL
-		       ? string.n == length + 2 && memcmp(string.p + 1, name, length) == 0
-		       : means(string, name, length);
+	return string.n == length + 2 && memcmp(string.p + 1, name, length) == 0;
+}
+
+bool tdl__json_is(tdl__span string, const char *name)
+{
+	return memchr(string.p, '\\', string.n) == NULL ? same_text(string, name)
+							: means(string, name, strlen(name));
+}
+
+/* Members that are looked for. */
+struct wanted {
+	const char *const *names;
+	size_t count;
+	tdl__span *values;
+};
+
+static void none_found(const struct wanted *wanted)
+{
+	for (size_t i = 0; i < wanted->count; i++)
+		wanted->values[i] = (tdl__span){ NULL, 0 };
+}
+
+/* Takes note of a member; `escapes` is of its key. */
+static void look_at(const struct wanted *wanted, tdl__span key, bool escapes, tdl__span value)
+{
+	for (size_t i = 0; i < wanted->count; i++) {
+		const char *name = wanted->names[i];
+
+		/* The first byte decides nearly always; behind an empty key it is a quote. */
+		if (!escapes && name[0] != key.p[1] && name[0] != '\0')
+			continue;
+		if (escapes ? means(key, name, strlen(name)) : same_text(key, name))
+			wanted->values[i] = value;
+	}
 }
 
 void tdl__json_members(tdl__span object, const char *const *names, size_t count, tdl__span *values)
 {
+	const struct wanted wanted = { names, count, values };
 	tdl__span key, value;
+	bool escapes;
 
-	for (size_t i = 0; i < count; i++)
-		values[i] = (tdl__span){ NULL, 0 };
-	while (tdl__json_next(&object, &key, &value)) {
-		bool plain = memchr(key.p, '\\', key.n) == NULL;
+	none_found(&wanted);
+	while (next_member(&object, &key, &value, &escapes))
+		look_at(&wanted, key, escapes, value);
+}
 
-		for (size_t i = 0; i < count; i++) {
-			size_t length = strlen(names[i]);
+/* As tdl__scan_value() of an object, p at its brace, and looks for its members. */
+static const char *scan_object(const char *p, const char *end, unsigned max_depth,
+			       const struct wanted *wanted, const char **bad)
+{
+	if (max_depth == 0)
+		goto wrong;
+	p = tdl__skip_blank(p + 1, end);
+	if (p < end && *p == '}')
+		return p + 1;
+	for (;;) {
+		tdl__span key = { p, 0 }, value;
+		unsigned seen = 0;
 
-			if (plain ? key.n == length + 2 && memcmp(key.p + 1, names[i], length) == 0
-				  : means(key, names[i], length))
-				values[i] = value;
-		}
+		if (p == end || *p != '"')
+			goto wrong;
+		p = tdl__scan_string(p + 1, end, &seen, bad);
+		if (p == NULL)
+			return NULL;
+		key.n = (size_t)(p - key.p);
+		p = tdl__skip_blank(p, end);
+		if (p == end || *p != ':')
+			goto wrong;
+		value.p = tdl__skip_blank(p + 1, end);
+		p = tdl__scan_value(value.p, end, max_depth - 1, bad);
+		if (p == NULL)
+			return NULL;
+		value.n = (size_t)(p - value.p);
+		look_at(wanted, key, (seen & TDL__SEEN_ESCAPE) != 0, value);
+		p = tdl__skip_blank(p, end);
+		if (p < end && *p == '}')
+			return p + 1;
+		if (p == end || *p != ',')
+			goto wrong;
+		p = tdl__skip_blank(p + 1, end);
 	}
+wrong:
+	*bad = p;
+	return NULL;
+}
+
+bool tdl__json_object(tdl__span text, unsigned max_depth, const char *const *names, size_t count,
+		      tdl__span *values, size_t *at)
+{
+	const struct wanted wanted = { names, count, values };
+	const char *end = text.p + text.n;
+	const char *p = tdl__skip_blank(text.p, end);
+	const char *bad = end;
+
+	none_found(&wanted);
+	if (p == end || *p != '{')
+		return tdl__json_valid(text, max_depth, at);
+	p = scan_object(p, end, max_depth, &wanted, &bad);
+	return whole(text, p, bad, at);
 }
 
 bool tdl__json_member(tdl__span object, const char *name, tdl__span *value)

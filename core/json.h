@@ -43,6 +43,13 @@ bool tdl__json_member(tdl__span object, const char *name, tdl__span *value);
 /* The same for `count` names in one pass; values[i].p is NULL where names[i] is missing. */
 void tdl__json_members(tdl__span object, const char *const *names, size_t count, tdl__span *values);
 
+/*
+ * tdl__json_valid(), and where the text is an object tdl__json_members(), in one pass. Where it is
+ * none or not valid, no value counts.
+ */
+bool tdl__json_object(tdl__span text, unsigned max_depth, const char *const *names, size_t count,
+		      tdl__span *values, size_t *at);
+
 /* The first byte of the value behind white space: '{' '[' '"' 't' 'f' 'n' '-' or a digit. */
 char tdl__json_kind(tdl__span value);
 

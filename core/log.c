@@ -21,7 +21,12 @@
 
 void tdl__log_name(char out[TDL__LOG_NAME_MAX], int64_t version)
 {
-	snprintf(out, TDL__LOG_NAME_MAX, "%020" PRId64 ".json", version);
+	uint64_t rest = (uint64_t)version;
+
+	/* By hand: replaying a million commits, snprintf() alone would take a tenth of the time. */
+	for (int i = 19; i >= 0; i--, rest /= 10)
+		out[i] = (char)('0' + rest % 10);
+	memcpy(out + 20, ".json", sizeof ".json");
 }
 
 static bool digits(const char *p, size_t n)

@@ -26,13 +26,18 @@ static void check_kind(tdl__span span, const struct slow_node *node)
 		abort();
 }
 
+enum {
+	NAMES = 5
+};
+
+static const char *const names[NAMES] = { "a", "", "\xc3\xa9", "\xf0\x9f\x98\x80", "add" };
+
 static void check_names(tdl__span span, const struct slow_node *node)
 {
-	static const char *const names[] = { "a", "", "\xc3\xa9", "\xf0\x9f\x98\x80", "add" };
-	tdl__span values[5];
+	tdl__span values[NAMES];
 
-	tdl__json_members(span, names, 5, values);
-	for (size_t i = 0; i < 5; i++) {
+	tdl__json_members(span, names, NAMES, values);
+	for (size_t i = 0; i < NAMES; i++) {
 		const struct slow_node *member = slow_member(node, names[i]);
 		tdl__span one;
 
@@ -72,6 +77,23 @@ static void check(tdl__span span, const struct slow_node *node)
 		abort();
 }
 
+/* Both in one pass must say what each says alone. */
+static void check_object(tdl__span text, unsigned depth, bool good, size_t at)
+{
+	tdl__span values[NAMES], one;
+	size_t object_at = SIZE_MAX;
+
+	if (tdl__json_object(text, depth, names, NAMES, values, &object_at) != good ||
+	    (!good && object_at != at))
+		abort();
+	for (size_t i = 0; i < NAMES && good; i++) {
+		bool there = tdl__json_member(text, names[i], &one);
+
+		if (there ? values[i].p != one.p || values[i].n != one.n : values[i].p != NULL)
+			abort();
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const unsigned depths[] = { 1024, 128, 64, 3, 2, 1 };
@@ -91,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(text, node);
 	else if (at > text.n)
 		abort();
+	check_object(text, depth, node != NULL, at);
 	slow_free(node);
 	return 0;
 }

@@ -16,10 +16,15 @@ static tdl__span span(const char *text)
 static bool valid(const char *text, size_t n, size_t *at)
 {
 	char *exact = malloc(n > 0 ? n : 1);
+	size_t object_at = SIZE_MAX;
+	tdl__span value;
 	bool result;
 
 	memcpy(exact, text, n);
 	result = tdl__json_valid((tdl__span){ exact, n }, 8, at);
+	cr_assert_eq(result, tdl__json_object((tdl__span){ exact, n }, 8, (const char *[]){ "a" },
+					      1, &value, &object_at));
+	cr_assert(result || object_at == *at, "%s: %zu", text, object_at);
 	free(exact);
 	return result;
 }
@@ -68,6 +73,12 @@ Test(json, invalid)
 		{ "\"a\nb\"", 2 },
 		{ "// c", 0 },
 		{ "{\"a\":1}\v", 7 },
+		{ "{\"a\" 1}", 5 },
+		{ "{\"a\":1 \"b\":2}", 7 },
+		{ "{\"a\":1,}", 7 },
+		{ "{\"a\":1,\"\\x\":2}", 9 },
+		{ "{\"a\":", 5 },
+		{ "{\"a\":[[[[[[[[0]]]]]]]]}", 12 },
 	};
 	size_t at;
 
@@ -125,6 +136,28 @@ static const char *member(const char *object, const char *name)
 	memcpy(found, value.p, value.n);
 	found[value.n] = '\0';
 	return found;
+}
+
+Test(json, checked_members)
+{
+	static const char *const names[] = { "a", "", "b\"", "none" };
+	const tdl__span text =
+		span(" {\"a\":1,\"\":{\"a\":2},\"b\\u0022\":[ ],\"ab\":3,\"a\" : \"4\"} ");
+	tdl__span values[4];
+	size_t at;
+
+	cr_assert(tdl__json_object(text, 2, names, 4, values, &at));
+	cr_assert(values[0].n == 3 && memcmp(values[0].p, "\"4\"", 3) == 0);
+	cr_assert(values[1].n == 7 && memcmp(values[1].p, "{\"a\":2}", 7) == 0);
+	cr_assert(values[2].n == 3 && memcmp(values[2].p, "[ ]", 3) == 0);
+	cr_assert_null(values[3].p);
+	cr_assert_not(tdl__json_object(text, 1, names, 4, values, &at));
+	cr_assert_eq(at, 11);
+	cr_assert_not(tdl__json_object(text, 0, names, 4, values, &at));
+	cr_assert_eq(at, 1);
+	/* A list has no members. */
+	cr_assert(tdl__json_object(span("[{\"a\":1}]"), 2, names, 4, values, &at));
+	cr_assert_null(values[0].p);
 }
 
 Test(json, member_by_name)
