@@ -10,6 +10,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "sys.h"
+
 /* Fewer commits than these are read before threads have started. */
 #define WORTH 2000
 
@@ -46,7 +48,7 @@ static size_t bytes_of(const tdl__commit *commit)
 }
 
 /* False where the log ends, or must be looked at with more care. */
-static bool read_batch(const struct tdl__ahead *ahead, int64_t first, struct batch *batch)
+static bool read_batch(const tdl__log *log, int64_t first, struct batch *batch)
 {
 	bool going = true;
 	size_t bytes = 0;
@@ -56,7 +58,7 @@ static bool read_batch(const struct tdl__ahead *ahead, int64_t first, struct bat
 
 		tdl__commit_clear(commit);
 		batch->whole[i] = going && bytes < BATCH_BYTES &&
-				  tdl__log_read(ahead->log, first + i, commit, NULL) == 0;
+				  tdl__log_read(log, first + i, commit, NULL) == 0;
 		going = batch->whole[i] || bytes >= BATCH_BYTES;
 		bytes += batch->whole[i] ? bytes_of(commit) : 0;
 	}
@@ -66,7 +68,11 @@ static bool read_batch(const struct tdl__ahead *ahead, int64_t first, struct bat
 static void *read_ahead(void *argument)
 {
 	struct tdl__ahead *ahead = argument;
+	tdl__log log = *ahead->log;
+	int own = tdl__sys_own_descriptors(log.dir);
 
+	if (own >= 0)
+		log.dir = own;
 	pthread_mutex_lock(&ahead->lock);
 	for (;;) {
 		struct batch *batch;
@@ -80,13 +86,15 @@ static void *read_ahead(void *argument)
 		mine = ahead->claimed++;
 		batch = &ahead->ring[mine % RING];
 		pthread_mutex_unlock(&ahead->lock);
-		going = read_batch(ahead, ahead->from + mine * BATCH, batch);
+		going = read_batch(&log, ahead->from + mine * BATCH, batch);
 		pthread_mutex_lock(&ahead->lock);
 		batch->ready = true;
 		ahead->stop = ahead->stop || !going;
 		pthread_cond_broadcast(&ahead->change);
 	}
 	pthread_mutex_unlock(&ahead->lock);
+	if (own >= 0)
+		close(own);
 	return NULL;
 }
 

@@ -165,7 +165,7 @@ static int is_same(const tdl__log *log, const char *name, const struct stat *st)
 
 	if (why != 0)
 		return why == ENOENT ? 0 : -1;
-	return there.st_dev == st->st_dev && there.st_ino == st->st_ino;
+	return tdl__same_file(&there, st);
 }
 
 static bool lacks_links(int why)
@@ -297,8 +297,7 @@ static int link_again(tdl_table *table, const tdl__part *part, const char *name)
 	struct stat staged, there;
 
 	if (tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
-	    tdl__sys_stat(table->dir, name, &there) == 0 && staged.st_ino == there.st_ino &&
-	    staged.st_dev == there.st_dev)
+	    tdl__sys_stat(table->dir, name, &there) == 0 && tdl__same_file(&staged, &there))
 		return 0;
 	if (tdl__history_ever_added(&table->history, &key) ||
 	    tdl__sys_unlink(table->dir, name) != 0)
@@ -341,7 +340,7 @@ static int check_part(tdl_table *table, const tdl__part *part, const char *name,
 	int why = tdl__sys_stat(table->dir, name, &there);
 
 	if (why == 0 && !moved && tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
-	    (there.st_ino != staged.st_ino || there.st_dev != staged.st_dev))
+	    !tdl__same_file(&there, &staged))
 		return published(version, EEXIST, "another file has its data file's name", error);
 	if (why == ENOENT && !moved) {
 		why = tdl__sys_link(part->dir, part->name, table->dir, name);

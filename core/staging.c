@@ -133,7 +133,7 @@ static bool is_there(int dir, const char *name, int fd)
 	struct stat open, there;
 
 	return tdl__sys_fstat(fd, &open) == 0 && tdl__sys_stat(dir, name, &there) == 0 &&
-	       open.st_dev == there.st_dev && open.st_ino == there.st_ino;
+	       tdl__same_file(&open, &there);
 }
 
 /* Without locks nobody is taken for dead, either. */

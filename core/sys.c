@@ -302,6 +302,11 @@ int tdl__sys_stat(int dir, const char *name, struct stat *st)
 	return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
 }
 
+bool tdl__same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 int tdl__sys_fstat(int fd, struct stat *st)
 {
 	int why = before(TDL__OP_STAT, "");
@@ -309,6 +314,37 @@ int tdl__sys_fstat(int fd, struct stat *st)
 	if (why != 0)
 		return why;
 	return fstat(fd, st) < 0 ? errno : 0;
+}
+
+/* ThreadSanitizer takes the same number in two tables for the same file. */
+#if defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define ONE_TABLE
+#endif
+#elif defined __SANITIZE_THREAD__
+#define ONE_TABLE
+#endif
+
+int tdl__sys_own_descriptors(int dir)
+{
+#ifdef ONE_TABLE
+	return -1;
+#else
+	char path[32];
+	struct stat st, there;
+
+	/* What /proc/self shows is the table of the first thread. */
+	snprintf(path, sizeof path, "/proc/self/fd/%d", dir);
+	if (fstat(dir, &st) != 0 || stat(path, &there) != 0 || !tdl__same_file(&st, &there) ||
+	    close_range(0, ~0u, CLOSE_RANGE_UNSHARE) != 0)
+		return -1;
+	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir >= 0 && (fstat(dir, &there) != 0 || !tdl__same_file(&st, &there))) {
+		close(dir);
+		dir = -1;
+	}
+	return dir;
+#endif
 }
 
 int tdl__sys_writable(int dir)

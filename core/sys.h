@@ -67,6 +67,14 @@ int tdl__sys_mkdir(int dir, const char *name, mode_t mode);
 /* Of the name itself, no symbolic link followed. */
 int tdl__sys_stat(int dir, const char *name, struct stat *st);
 int tdl__sys_fstat(int fd, struct stat *st);
+/* Whether two are of one file. */
+bool tdl__same_file(const struct stat *a, const struct stat *b);
+/*
+ * Gives the calling thread a table of descriptors of its own, with nothing in it but a directory,
+ * and returns that one's new number: threads that open files by the million in one table hold each
+ * other up. -1 where it cannot be had, and nothing has changed; or, rarely, all is closed.
+ */
+int tdl__sys_own_descriptors(int dir);
 /* 0 where the process may write to what dir is. */
 int tdl__sys_writable(int dir);
 int tdl__sys_chmod(int fd, mode_t mode);

@@ -103,3 +103,37 @@ Test(ahead, a_short_log_is_not_worth_it)
 	cr_assert_null(tdl__ahead_start(&log, 0));
 	close(log.dir);
 }
+
+/* Who reads ahead keeps nothing open that the program closes meanwhile. */
+Test(ahead, holds_no_descriptors_of_others)
+{
+	int dir, ends[2];
+	char byte;
+	tdl__log log;
+	tdl__ahead *ahead;
+	tdl__commit commit = { 0 };
+
+	make_long_table(LONG);
+	dir = open(in_scratch("t/_delta_log"), O_RDONLY | O_DIRECTORY);
+	cr_assert(dir >= 0);
+	cr_assert_eq(pipe(ends), 0);
+	log = (tdl__log){ dir, "t" };
+	ahead = tdl__ahead_start(&log, 0);
+	if (ahead == NULL)
+		cr_skip_test("one processor");
+	/* By now they read, and go on with it. */
+	cr_assert(tdl__ahead_take(ahead, 0, &commit));
+	tdl__commit_clear(&commit);
+	close(ends[1]);
+	cr_assert_eq(read(ends[0], &byte, 1), 0);
+	for (int64_t version = 1; version <= LONG; version++) {
+		cr_assert(tdl__ahead_take(ahead, version, &commit));
+		tdl__commit_clear(&commit);
+	}
+	cr_assert_not(tdl__ahead_take(ahead, LONG + 1, &commit));
+	cr_assert_geq(fcntl(dir, F_GETFD), 0);
+	tdl__commit_free(&commit);
+	tdl__ahead_stop(ahead);
+	close(ends[0]);
+	close(dir);
+}
