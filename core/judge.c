@@ -12,7 +12,8 @@
 #include "error.h"
 #include "sys.h"
 
-#define PIECE ((size_t)1 << 20)
+#define PIECE	    ((size_t)1 << 20)
+#define FIRST_PIECE ((size_t)16 << 10)
 
 struct tdl__judge {
 	tdl_staging *staging;
@@ -113,26 +114,33 @@ const tdl_schema *tdl__judge_schema(const tdl__judge *judge)
 
 int tdl__judge_read(tdl__judge *judge, int fd, const tdl_commit_options *options, tdl_error *error)
 {
-	_cleanup_free_ char *buffer = malloc(PIECE);
+	_cleanup_free_ char *buffer = NULL;
+	/* Most drops are small, and fit memory that the kernel need not make first. */
+	size_t room = FIRST_PIECE, got;
 
-	if (buffer == NULL)
-		return tdl__fail_nomem(error);
-	for (;;) {
-		size_t got;
-		int r, why = judge->source != NULL
-				     ? tdl__sys_pread(fd, buffer, PIECE, judge->taken, &got)
-				     : tdl__sys_read(fd, buffer, PIECE, &got);
+	do {
+		int r, why;
 
+		if (judge->taken >= FIRST_PIECE && room < PIECE) {
+			free(buffer);
+			buffer = NULL;
+			room = PIECE;
+		}
+		if (buffer == NULL)
+			buffer = malloc(room);
+		if (buffer == NULL)
+			return tdl__fail_nomem(error);
+		why = judge->source != NULL ? tdl__sys_pread(fd, buffer, room, judge->taken, &got)
+					    : tdl__sys_read(fd, buffer, room, &got);
 		if (why != 0)
 			return tdl__fail_errno(error, why, "cannot read %s", judge->name);
-		if (got == 0)
-			return 0;
 		r = tdl__judge_take(judge, buffer, got, error);
 		if (r < 0)
 			return r;
 		if (options != NULL && options->progress != NULL)
 			options->progress(options->context, judge->taken);
-	}
+	} while (got == room); /* less is the end */
+	return 0;
 }
 
 int tdl__judge_finish(tdl__judge *judge, tdl__part *part, tdl_staged **file, tdl_error *error)
