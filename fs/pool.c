@@ -167,7 +167,7 @@ bool tdfs_pool_free(struct tdfs_pool *pool, unsigned limit)
 
 struct call {
 	pthread_mutex_t lock;
-	pthread_cond_t change; /* of what follows */
+	pthread_cond_t ended; /* that is, done */
 	bool begun, done;
 	bool given_up; /* the caller waits no more: what is left is the thread's to clear away */
 	pid_t thread;  /* that runs it, once it has begun */
@@ -178,7 +178,7 @@ struct call {
 
 static void call_free(struct call *call)
 {
-	pthread_cond_destroy(&call->change);
+	pthread_cond_destroy(&call->ended);
 	pthread_mutex_destroy(&call->lock);
 	free(call);
 }
@@ -192,14 +192,13 @@ static void call_run(void *argument)
 	call->begun = true;
 	call->thread = gettid();
 	given_up = call->given_up;
-	pthread_cond_signal(&call->change);
 	pthread_mutex_unlock(&call->lock);
 	if (!given_up) {
 		call->run(call->argument);
 		pthread_mutex_lock(&call->lock);
 		call->done = true;
 		given_up = call->given_up;
-		pthread_cond_signal(&call->change);
+		pthread_cond_signal(&call->ended);
 		pthread_mutex_unlock(&call->lock);
 	}
 	if (given_up) {
@@ -208,14 +207,14 @@ static void call_run(void *argument)
 	}
 }
 
-/* With the lock held, until *happened or for `limit` ms. */
-static void call_wait(struct call *call, const bool *happened, unsigned limit)
+/* With the lock held, until it is done or for `limit` ms. */
+static void call_wait(struct call *call, unsigned limit)
 {
 	struct timespec deadline;
 
 	deadline_after(&deadline, limit);
-	while (!*happened &&
-	       pthread_cond_timedwait(&call->change, &call->lock, &deadline) != ETIMEDOUT)
+	while (!call->done &&
+	       pthread_cond_timedwait(&call->ended, &call->lock, &deadline) != ETIMEDOUT)
 		;
 }
 
@@ -237,17 +236,29 @@ static bool is_running(pid_t thread)
 	return end != NULL && strncmp(end, ") R", 3) == 0;
 }
 
-/* The argument is the caller's to look at until the call is given up. */
+/*
+ * With the lock held, for as long as tdfs_pool_call() says. That it has begun is seen only when it
+ * has taken long: nearly all are done before, and waking up for it would be half of what they cost.
+ * The argument is the caller's to look at until the call is given up.
+ */
 static void call_wait_steps(struct call *call, unsigned limit, const atomic_uint *steps)
 {
 	unsigned before, now = steps ? atomic_load(steps) : 0;
+	int idle = 0, windows = 0;
 
-	for (int windows = 0; windows < 10 && !call->done; windows++) {
+	while (!call->done && windows < 10 && (call->begun || idle < 10)) {
+		bool begun = call->begun;
+
 		before = now;
-		call_wait(call, &call->done, limit);
+		call_wait(call, limit);
 		now = steps ? atomic_load(steps) : 0;
-		if (now == before && !is_running(call->thread))
+		/* A thread has all of its first window. */
+		if (!begun)
+			idle++;
+		else if (now == before && !is_running(call->thread))
 			break;
+		else
+			windows++;
 	}
 }
 
@@ -262,7 +273,7 @@ bool tdfs_pool_call(struct tdfs_pool *pool, void (*run)(void *), void (*drop)(vo
 		return false;
 	}
 	pthread_mutex_init(&call->lock, NULL);
-	condition_init(&call->change);
+	condition_init(&call->ended);
 	call->run = run;
 	call->drop = drop;
 	call->argument = argument;
@@ -272,9 +283,7 @@ bool tdfs_pool_call(struct tdfs_pool *pool, void (*run)(void *), void (*drop)(vo
 		return false;
 	}
 	pthread_mutex_lock(&call->lock);
-	call_wait(call, &call->begun, 10 * limit);
-	if (call->begun)
-		call_wait_steps(call, limit, steps);
+	call_wait_steps(call, limit, steps);
 	done = call->done;
 	call->given_up = !done;
 	pthread_mutex_unlock(&call->lock);
