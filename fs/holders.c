@@ -134,19 +134,36 @@ struct closer {
 	struct tdfs_process *process; /* where it is the first thread of one */
 };
 
+/* The closer's process, where that is one of the suspects; its status is read then. */
+static struct tdfs_process *among_suspects(const struct tdfs_look *look, struct closer *closer)
+{
+	for (size_t i = 0; i < look->count && look->closer > 0; i++) {
+		struct tdfs_process *process = look->suspects[i].process;
+
+		if (process && process->id == look->closer &&
+		    tdfs_proc_status(process->dir, &closer->status))
+			return tdfs_process_ref(process);
+	}
+	return NULL;
+}
+
 /* Its process, and whether that is being killed. */
 static void see_closer(struct tdfs_look *look, struct closer *closer)
 {
-	int dir CLEANUP(tdfs_close_fd) = look->closer > 0 ? tdfs_proc_open(look->closer) : -1;
+	int dir CLEANUP(tdfs_close_fd) = -1;
 
-	if (dir < 0 || !tdfs_proc_status(dir, &closer->status)) {
-		look->blind = true;
-		return;
+	closer->process = among_suspects(look, closer);
+	if (!closer->process) {
+		dir = look->closer > 0 ? tdfs_proc_open(look->closer) : -1;
+		if (dir < 0 || !tdfs_proc_status(dir, &closer->status)) {
+			look->blind = true;
+			return;
+		}
 	}
 	look->closing = closer->status.process;
 	if (!closer->status.alive)
-		note_killed(look, &closer->status, dir);
-	if (look->closing == look->closer)
+		note_killed(look, &closer->status, closer->process ? closer->process->dir : dir);
+	if (!closer->process && look->closing == look->closer)
 		closer->process = tdfs_proc_of(look->closing, &dir);
 }
 
@@ -158,7 +175,9 @@ static bool is_over(struct tdfs_look *look, struct tdfs_suspect *suspect,
 	size_t count;
 	int dir;
 
-	if (suspect->process) {
+	if (suspect->process && suspect->process == closer->process) {
+		status = closer->status;
+	} else if (suspect->process) {
 		if (!tdfs_proc_status(suspect->process->dir, &status))
 			return true;
 	} else if (closer->process && suspect->tid == look->closer) {
@@ -265,7 +284,7 @@ void tdfs_look(struct tdfs_look *look)
 			see_suspect(look, one, &closer);
 	}
 	for (size_t i = 0; i < look->count && sight.most < TDFS_HELD; i++)
-		if (!look->suspects[i].ended)
+		if (!look->suspects[i].ended && look->suspects[i].process != closer.process)
 			see_children(&sight, look->suspects[i].process->dir);
 	if (look->everyone && sight.most < TDFS_HELD)
 		see_everyone(&sight);
