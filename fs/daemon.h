@@ -48,6 +48,10 @@ struct tdfs {
 extern const struct fuse_lowlevel_ops tdfs_tree_ops;
 extern const struct fuse_lowlevel_ops tdfs_incoming_ops;
 
+/* Seconds for which the kernel may keep attributes that change, but need not be asked for again at
+ * each step of one path or call: as short as it counts, some milliseconds. */
+#define TDFS_MOMENT 0.001
+
 /* To be called after a commit, before its close is answered and without a lock: the kernel forgets
  * the times it knows of the directories that show all versions. */
 void tdfs_tree_changed(const struct tdfs *tdfs);

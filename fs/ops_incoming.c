@@ -113,9 +113,11 @@ static void undo_open(struct tdfs_op *op, struct tdfs_handle *handle)
 	(void)tdfs_incoming_release(op->in, &op->caller, handle);
 }
 
+/* The kernel looks at the attributes once more before it lets the new file be written. Whatever
+ * changes its size or times makes it forget those. */
 static int act_create(struct tdfs_op *op)
 {
-	struct fuse_entry_param entry = { .attr_timeout = 0, .entry_timeout = 0 };
+	struct fuse_entry_param entry = { .attr_timeout = TDFS_MOMENT, .entry_timeout = 0 };
 	struct tdfs_handle *handle;
 	int why = tdfs_incoming_create(op->in, &op->caller, op->name, op->mode, op->fi.flags,
 				       &entry.attr, &handle);
@@ -288,15 +290,15 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+	bool directory = ino == TDFS_INO_INCOMING;
 	struct stat st;
-	int why = ino == TDFS_INO_INCOMING
-			  ? tdfs_incoming_dir_stat(tdfs_of(req), &st)
-			  : tdfs_incoming_getattr(tdfs_of(req)->incoming, ino, &st);
+	int why = directory ? tdfs_incoming_dir_stat(tdfs_of(req), &st)
+			    : tdfs_incoming_getattr(tdfs_of(req)->incoming, ino, &st);
 
 	if (why)
 		fuse_reply_err(req, why);
 	else
-		fuse_reply_attr(req, &st, 0);
+		fuse_reply_attr(req, &st, directory ? TDFS_MOMENT : 0);
 }
 
 static int act_setattr(struct tdfs_op *op)

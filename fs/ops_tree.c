@@ -43,7 +43,7 @@ double tdfs_timeout(enum tdfs_lasting lasting)
 	case TDFS_NOW:
 		return 0;
 	case TDFS_A_MOMENT:
-		return 0.001;
+		return TDFS_MOMENT;
 	case TDFS_FOR_EVER:
 		return 1e9; /* seconds: thirty years */
 	}
@@ -122,7 +122,8 @@ static void tree_statfs(fuse_req_t req, fuse_ino_t ino)
 
 void tdfs_tree_changed(const struct tdfs *tdfs)
 {
-	static const enum tdfs_kind kinds[] = { TDFS_ROOT, TDFS_LATEST, TDFS_HISTORY };
+	static const enum tdfs_kind kinds[] = { TDFS_ROOT, TDFS_LATEST, TDFS_HISTORY,
+						TDFS_INCOMING };
 
 	/* Attributes only, which takes no lock of the kernel that a request could hold. One that
 	 * it does not know of is no error. */
