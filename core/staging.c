@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Folders and files under _incoming/: making, naming, locking, and taking over what the dead left.
- * What is in the files does not concern it.
+ * Folders and files under _incoming/: making, naming, locking, removing. What is in the files does
+ * not concern it.
  */
 #include "staging.h"
 
@@ -91,7 +91,7 @@ bool tdl__staged_parse(const char *name, const char **dropped)
 
 /* ---- Folders ------------------------------------------------------------------------------- */
 
-static int cannot_stage(tdl_table *table, int why, tdl_error *error)
+int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error)
 {
 	return tdl__fail_errno(error, why, "cannot stage files in %s/" TDL__INCOMING_DIR,
 			       table->path);
@@ -112,12 +112,12 @@ static int open_incoming(tdl_table *table, int *fd, tdl_error *error)
 	bool made = why == 0;
 
 	if (why != 0 && why != EEXIST)
-		return cannot_stage(table, why, error);
+		return tdl__cannot_stage(table, why, error);
 	why = open_dir(table->dir, TDL__INCOMING_DIR, &got);
 	if (why == 0)
 		why = tdl__sys_fstat(table->dir, &st);
 	if (why != 0)
-		return cannot_stage(table, why, error);
+		return tdl__cannot_stage(table, why, error);
 	if (made) {
 		int r = tdl__table_adopt(table, got, (st.st_mode & 0777) | S_ISVTX, error);
 
@@ -196,7 +196,7 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 		if (why == 0)
 			break;
 		if (!is_taken(why) || tries == 100)
-			return cannot_stage(table, why, error);
+			return tdl__cannot_stage(table, why, error);
 	}
 	staging = calloc(1, sizeof *staging);
 	if (staging == NULL || (staging->name = strdup(name)) == NULL) {
@@ -276,8 +276,7 @@ void tdl__dead_remove(int incoming, const char *name, const struct tdl__dead *de
 
 /* ---- Files --------------------------------------------------------------------------------- */
 
-/* An object for a file in the folder; takes over the name. NULL: no memory. */
-static tdl_staged *make(tdl_staging *staging, char *file_name)
+tdl_staged *tdl__staged_new(tdl_staging *staging, char *file_name)
 {
 	tdl_staged *file = file_name != NULL ? calloc(1, sizeof *file) : NULL;
 
@@ -297,7 +296,7 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 {
 	size_t room = 34 + (name != NULL ? strlen(name) : 0);
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
-	tdl_staged *file = make(staging, malloc(room));
+	tdl_staged *file = tdl__staged_new(staging, malloc(room));
 	int why;
 
 	if (file == NULL)
@@ -314,7 +313,7 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
 	if (why != 0) {
 		tdl_staged_free(file);
-		return cannot_stage(staging->table, why, error);
+		return tdl__cannot_stage(staging->table, why, error);
 	}
 	*out = file;
 	return 0;
@@ -378,7 +377,7 @@ int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error)
 	why = tdl__sys_rename(file->staging->dir, file->file_name, file->staging->dir, renamed,
 			      true);
 	if (why != 0)
-		return cannot_stage(file->staging->table, why, error);
+		return tdl__cannot_stage(file->staging->table, why, error);
 	free(file->file_name);
 	file->file_name = tdl__steal(renamed);
 	return 0;
@@ -391,128 +390,8 @@ int tdl_staged_remove(tdl_staged *file, tdl_error *error)
 	if (file->file_name != NULL)
 		why = tdl__sys_unlink(file->staging->dir, file->file_name);
 	if (why != 0 && why != ENOENT)
-		return cannot_stage(file->staging->table, why, error);
+		return tdl__cannot_stage(file->staging->table, why, error);
 	free(file->file_name);
 	file->file_name = NULL;
 	return 0;
-}
-
-/* ---- What the dead left -------------------------------------------------------------------- */
-
-struct adoption {
-	tdl_staging *staging;
-	void (*adopted)(void *context, tdl_staged *file, const char *name, int64_t mtime);
-	void *context;
-	unsigned busy;
-	int from; /* the dead folder */
-	tdl_error *error;
-	int result;
-};
-
-/* Takes one named file over into our folder and opens it. */
-static int take_over(struct adoption *adoption, const char *name, const char *dropped)
-{
-	tdl_staging *staging = adoption->staging;
-	_cleanup_close_ int fd = -1;
-	tdl_staged *file;
-	struct stat st;
-	int why = tdl__sys_open(adoption->from, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
-
-	if (why == 0)
-		why = tdl__sys_fstat(fd, &st);
-	/* Whatever else lies there is not ours to touch. */
-	if (why == ENOENT || why == ELOOP || why == ENXIO || why == EISDIR ||
-	    (why == 0 && !S_ISREG(st.st_mode)))
-		return 0;
-	if (why == 0)
-		why = tdl__sys_rename(adoption->from, name, staging->dir, name, false);
-	if (why == EINVAL || why == ENOSYS)
-		why = tdl__sys_rename(adoption->from, name, staging->dir, name, true);
-	if (why != 0)
-		return cannot_stage(staging->table, why, adoption->error);
-	file = make(staging, strdup(name));
-	if (file == NULL)
-		return tdl__fail_nomem(adoption->error);
-	file->fd = tdl__steal_fd(&fd);
-	memcpy(file->hex, name, TDL__HEX_MAX - 1);
-	adoption->adopted(adoption->context, file, dropped,
-			  (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000);
-	return 0;
-}
-
-static bool adopt_file(void *context, const char *name)
-{
-	struct adoption *adoption = context;
-	const char *dropped;
-	tdl__file_key key = { .odd = NULL };
-
-	if (!tdl__staged_parse(name, &dropped))
-		return true;
-	tdl__unhex(key.id, name);
-	/* Nameless ones are of no use to anyone; published ones are the table's already. */
-	if (*dropped == '\0' || tdl__history_ever_added(&adoption->staging->table->history, &key)) {
-		tdl__sys_unlink(adoption->from, name);
-		return true;
-	}
-	adoption->result = take_over(adoption, name, dropped);
-	return adoption->result == 0;
-}
-
-/* Whoever may write to _incoming could make a folder with links in it to what is not theirs, for
- * us to take over, give away and publish: only those made by our own kind are what they seem. */
-static bool is_ours(const struct adoption *adoption, int dir)
-{
-	struct stat ours, theirs;
-
-	return tdl__sys_fstat(adoption->staging->dir, &ours) == 0 &&
-	       tdl__sys_fstat(dir, &theirs) == 0 && theirs.st_uid == ours.st_uid &&
-	       (theirs.st_mode & 022) == 0;
-}
-
-static bool adopt_folder(void *context, const char *name)
-{
-	struct adoption *adoption = context;
-	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
-	int why;
-
-	if (strcmp(name, adoption->staging->name) == 0)
-		return true;
-	switch (tdl__folder_look(adoption->staging->incoming, name, &dead)) {
-	case TDL__FOLDER_BUSY:
-		adoption->busy++;
-		return true;
-	case TDL__FOLDER_FOREIGN:
-		return true;
-	case TDL__FOLDER_DEAD:
-		break;
-	}
-	if (!is_ours(adoption, dead.dir))
-		return true;
-	adoption->from = dead.dir;
-	why = tdl__sys_list(dead.dir, adopt_file, adoption);
-	if (why != 0)
-		adoption->result = cannot_stage(adoption->staging->table, why, adoption->error);
-	tdl__dead_remove(adoption->staging->incoming, name, &dead);
-	return adoption->result == 0;
-}
-
-int tdl_staging_adopt(tdl_staging *staging,
-		      void (*adopted)(void *context, tdl_staged *file, const char *name,
-				      int64_t mtime),
-		      void *context, unsigned *busy, tdl_error *error)
-{
-	struct adoption adoption = {
-		.staging = staging, .adopted = adopted, .context = context, .error = error
-	};
-	int why, r = tdl__history_refresh(&staging->table->history, error);
-
-	/* Behind damage nobody knows what was published: nothing is touched. */
-	if (r < 0)
-		return r;
-	why = tdl__sys_list(staging->incoming, adopt_folder, &adoption);
-	if (why != 0)
-		return cannot_stage(staging->table, why, error);
-	if (adoption.result == 0 && busy != NULL)
-		*busy = adoption.busy;
-	return adoption.result;
 }

@@ -40,6 +40,12 @@ struct tdl_staged {
 int tdl__staged_create_nameless(tdl_staging *staging, const char *hex, tdl_staged **file,
 				tdl_error *error);
 
+/* An object for a file in the folder, with no descriptor yet; takes over the name, which may be
+ * NULL. NULL: no memory. */
+tdl_staged *tdl__staged_new(tdl_staging *staging, char *file_name);
+/* Says that files cannot be staged in the table, and why (an errno). */
+int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error);
+
 /* Whether `name` is a staged file's; *dropped gets the name it was dropped under, "" for none. */
 bool tdl__staged_parse(const char *name, const char **dropped);
 

@@ -24,7 +24,7 @@ CORE_LAYERS = [
     {"history", "replay"},
     {"index"},
     {"table", "indexing", "snapshot", "describe", "publish"},
-    {"staging"},
+    {"staging", "adopt"},
     {"judge"},
     {"write", "vacuum", "check", "check_data"},
 ]

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the dead left under _incoming/: which of it may be taken over, and taking it over. How
+ * folders are made and locked is staging.c's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "error.h"
+#include "staging.h"
+#include "sys.h"
+
+struct adoption {
+	tdl_staging *staging;
+	void (*adopted)(void *context, tdl_staged *file, const char *name, int64_t mtime);
+	void *context;
+	unsigned busy;
+	int from; /* the dead folder */
+	tdl_error *error;
+	int result;
+};
+
+/* Takes one named file over into our folder and opens it. */
+static int take_over(struct adoption *adoption, const char *name, const char *dropped)
+{
+	tdl_staging *staging = adoption->staging;
+	_cleanup_close_ int fd = -1;
+	tdl_staged *file;
+	struct stat st;
+	int why = tdl__sys_open(adoption->from, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
+
+	if (why == 0)
+		why = tdl__sys_fstat(fd, &st);
+	/* Whatever else lies there is not ours to touch. */
+	if (why == ENOENT || why == ELOOP || why == ENXIO || why == EISDIR ||
+	    (why == 0 && !S_ISREG(st.st_mode)))
+		return 0;
+	if (why == 0)
+		why = tdl__sys_rename(adoption->from, name, staging->dir, name, false);
+	if (why == EINVAL || why == ENOSYS)
+		why = tdl__sys_rename(adoption->from, name, staging->dir, name, true);
+	if (why != 0)
+		return tdl__cannot_stage(staging->table, why, adoption->error);
+	file = tdl__staged_new(staging, strdup(name));
+	if (file == NULL)
+		return tdl__fail_nomem(adoption->error);
+	file->fd = tdl__steal_fd(&fd);
+	memcpy(file->hex, name, TDL__HEX_MAX - 1);
+	adoption->adopted(adoption->context, file, dropped,
+			  (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000);
+	return 0;
+}
+
+static bool adopt_file(void *context, const char *name)
+{
+	struct adoption *adoption = context;
+	const char *dropped;
+	tdl__file_key key = { .odd = NULL };
+
+	if (!tdl__staged_parse(name, &dropped))
+		return true;
+	tdl__unhex(key.id, name);
+	/* Nameless ones are of no use to anyone; published ones are the table's already. */
+	if (*dropped == '\0' || tdl__history_ever_added(&adoption->staging->table->history, &key)) {
+		tdl__sys_unlink(adoption->from, name);
+		return true;
+	}
+	adoption->result = take_over(adoption, name, dropped);
+	return adoption->result == 0;
+}
+
+/* Whoever may write to _incoming could make a folder with links in it to what is not theirs, for
+ * us to take over, give away and publish: only those made by our own kind are what they seem. */
+static bool is_ours(const struct adoption *adoption, int dir)
+{
+	struct stat ours, theirs;
+
+	return tdl__sys_fstat(adoption->staging->dir, &ours) == 0 &&
+	       tdl__sys_fstat(dir, &theirs) == 0 && theirs.st_uid == ours.st_uid &&
+	       (theirs.st_mode & 022) == 0;
+}
+
+static bool adopt_folder(void *context, const char *name)
+{
+	struct adoption *adoption = context;
+	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
+	int why;
+
+	if (strcmp(name, adoption->staging->name) == 0)
+		return true;
+	switch (tdl__folder_look(adoption->staging->incoming, name, &dead)) {
+	case TDL__FOLDER_BUSY:
+		adoption->busy++;
+		return true;
+	case TDL__FOLDER_FOREIGN:
+		return true;
+	case TDL__FOLDER_DEAD:
+		break;
+	}
+	if (!is_ours(adoption, dead.dir))
+		return true;
+	adoption->from = dead.dir;
+	why = tdl__sys_list(dead.dir, adopt_file, adoption);
+	if (why != 0)
+		adoption->result =
+			tdl__cannot_stage(adoption->staging->table, why, adoption->error);
+	tdl__dead_remove(adoption->staging->incoming, name, &dead);
+	return adoption->result == 0;
+}
+
+int tdl_staging_adopt(tdl_staging *staging,
+		      void (*adopted)(void *context, tdl_staged *file, const char *name,
+				      int64_t mtime),
+		      void *context, unsigned *busy, tdl_error *error)
+{
+	struct adoption adoption = {
+		.staging = staging, .adopted = adopted, .context = context, .error = error
+	};
+	int why, r = tdl__history_refresh(&staging->table->history, error);
+
+	/* Behind damage nobody knows what was published: nothing is touched. */
+	if (r < 0)
+		return r;
+	why = tdl__sys_list(staging->incoming, adopt_folder, &adoption);
+	if (why != 0)
+		return tdl__cannot_stage(staging->table, why, error);
+	if (adoption.result == 0 && busy != NULL)
+		*busy = adoption.busy;
+	return adoption.result;
+}
