@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "faults.h"
 #include "scratch.h"
 
 __attribute__((noreturn)) static void give_up(const char *what, const tdl_error *error)
@@ -40,6 +41,20 @@ tdl_table *open_table(const char *path)
 	if (tdl_table_open(in_scratch("%s", path), 0, &table, &error) < 0)
 		give_up("cannot open a table", &error);
 	return table;
+}
+
+tdl_table *begin_with_table(const char *path)
+{
+	scratch_begin();
+	make_table(path);
+	return open_table(path);
+}
+
+void end_with_table(tdl_table *table)
+{
+	faults_off();
+	tdl_table_free(table);
+	scratch_end();
 }
 
 int bytes_fd(const char *bytes, size_t n)

@@ -15,6 +15,11 @@
 void make_table(const char *path);
 tdl_table *open_table(const char *path);
 
+/* For a suite about one such table: a scratch directory with it, opened; and the end of both, and
+ * of all faults. */
+tdl_table *begin_with_table(const char *path);
+void end_with_table(tdl_table *table);
+
 /* A descriptor that gives these bytes, to close(). */
 int bytes_fd(const char *bytes, size_t n);
 

@@ -25,16 +25,12 @@ static tdl_table *table;
 
 static void begin(void)
 {
-	scratch_begin();
-	make_table("t");
-	table = open_table("t");
+	table = begin_with_table("t");
 }
 
 static void end(void)
 {
-	faults_off();
-	tdl_table_free(table);
-	scratch_end();
+	end_with_table(table);
 }
 
 TestSuite(write, .init = begin, .fini = end);
