@@ -11,6 +11,7 @@ import stat
 import subprocess
 
 import harness
+import proc
 from dropping import DropCase
 from harness import TestCase
 
@@ -141,15 +142,10 @@ class Rights(TestCase):
             handles = [open(mnt / name, "rb") for name in ("v1/data.jsonl", "incoming/.waits")]
             for handle in handles:
                 handle.read()
-            seen = 0
-            for entry in pathlib.Path(f"/proc/{mnt.pid}/fdinfo").iterdir():
-                if int(entry.name) < 3:
-                    continue
-                flags = int(re.search(r"flags:\s*([0-7]+)", entry.read_text())[1], 8)
-                shown = os.readlink(f"/proc/{mnt.pid}/fd/{entry.name}")
-                self.assertTrue(flags & os.O_CLOEXEC, shown)
-                seen += 1
-            self.assertGreater(seen, 5)
+            seen = [one for one in proc.descriptors(mnt.pid) if one[0] > 2]
+            for _, flags, target in seen:
+                self.assertTrue(flags & os.O_CLOEXEC, target)
+            self.assertGreater(len(seen), 5)
             for handle in handles:
                 handle.close()
             os.unlink(mnt / "incoming/.waits")

@@ -9,6 +9,7 @@ import shutil
 import stat
 
 import harness
+import proc
 from harness import TestCase
 
 # For octal escapes: fstab and /proc/mounts have a blank between fields.
@@ -52,7 +53,7 @@ class Mount8(TestCase):
 
     def clear(self):
         for _ in range(4):
-            if harness._mountinfo(self.m):
+            if proc.mountinfo(self.m):
                 harness.run(["umount", "-l", self.m])
 
     def fstab(self, *lines):

@@ -30,6 +30,8 @@ import threading
 import time
 import unittest
 
+import proc
+
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 DATA = pathlib.Path(os.environ.get("TDL_TEST_DATA") or SOURCE / "tests" / "data")
 CI = os.environ.get("CI", "") not in ("", "0", "false")
@@ -45,7 +47,6 @@ _CLONE_NEWNS = 0x00020000
 _MS_PRIVATE_REC = (1 << 18) | 16384
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
-_PF_EXITING = 0x4
 _FUSECTL = "/sys/fs/fuse/connections"
 
 _private = False  # this process has a mount namespace of its own
@@ -166,27 +167,6 @@ def drop_caches():
         pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
 
 
-def _mountinfo(path):
-    """The device "0:57" and the type of the file system mounted at `path`, or None."""
-    wanted = os.fspath(path)
-    found = None
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-        for line in lines:
-            fields = line.split(" ")
-            point = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[4])
-            if point == wanted:
-                found = fields[2], fields[fields.index("-") + 1]
-    return found
-
-
-def _ending(pid):
-    """Whether a process has begun to exit; False where it cannot be known."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        stat = pathlib.Path("/proc", pid, "stat").read_bytes()
-        return bool(int(stat.rpartition(b") ")[2].split()[6]) & _PF_EXITING)
-    return False
-
-
 def _die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -255,7 +235,7 @@ class Mount:
         # Waited for before it is started, so that no change of the mount table is missed.
         with open("/proc/self/mountinfo", "rb") as mounts:
             mounts.read()
-            before = _mountinfo(self.point)
+            before = proc.mountinfo(self.point)
             self.daemon = subprocess.Popen(
                 [*argv, *self.arguments],
                 stdin=subprocess.DEVNULL,
@@ -286,7 +266,7 @@ class Mount:
             events.register(mounts.fileno(), select.POLLPRI)
             deadline = time.monotonic() + DAEMON_TIMEOUT
             while True:
-                now = _mountinfo(self.point)
+                now = proc.mountinfo(self.point)
                 if now and now != before:
                     self.device = now[0]
                     return
@@ -335,7 +315,7 @@ class Mount:
     def _detach(self):
         if _private:
             _libc.umount2(os.fsencode(self.point), _MNT_DETACH)
-        elif _mountinfo(self.point):
+        elif proc.mountinfo(self.point):
             run(["fusermount3", "-u", "-z", str(self.point)])
 
     def unmount(self):
@@ -345,10 +325,10 @@ class Mount:
         result = run([*argv, str(self.point)])
         # In the foreground the daemon may look at its own mount just now, for the first time.
         deadline = time.monotonic() + 2
-        while b"busy" in result.err and not self._users() and time.monotonic() < deadline:
+        while b"busy" in result.err and not proc.users_of(self.point) and time.monotonic() < deadline:
             result = run([*argv, str(self.point)])
         if result.status != 0:
-            users = self._users()
+            users = proc.users_of(self.point)
             self.kill()
             raise AssertionError(f"{result}\nused by: {users}\nlog:\n{self.log()}")
         return self.finish()
@@ -371,19 +351,6 @@ class Mount:
         if "-d" not in self.arguments and "debug" not in self.options:
             self.case.assertEqual(surprises, [], "the daemon's log has surprises")
         return log
-
-    def _users(self):
-        """Which processes have something open beneath the mount (the daemon must be alive). Whoever
-        is ending is none: its files are closed a moment before it leaves its directory."""
-        found = []
-        prefix = str(self.point)
-        links = [*pathlib.Path("/proc").glob("[0-9]*/fd/*"), *pathlib.Path("/proc").glob("[0-9]*/cwd")]
-        for link in links:
-            with contextlib.suppress(OSError):
-                target = os.readlink(link)
-                if f"{target}/".startswith(f"{prefix}/") and not _ending(link.parts[2]):
-                    found.append(f"{link} -> {target}")
-        return found
 
     def __enter__(self):
         return self.start() if self.daemon is None else self

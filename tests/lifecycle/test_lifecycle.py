@@ -19,6 +19,7 @@ import time
 
 import harness
 import places
+import proc
 from harness import TestCase
 from reference import Reference
 
@@ -338,11 +339,8 @@ class Soak(Loaded):
 
     def measure(self, pid):
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
-        descriptors = 0
-        for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                # Those of data files are a cache, with a limit of its own.
-                descriptors += "/part-" not in os.readlink(entry)
+        # Those of data files are a cache, with a limit of its own.
+        descriptors = sum("/part-" not in target for _, _, target in proc.descriptors(pid))
         return {
             "rss": int(re.search(r"VmRSS:\s*(\d+)", status)[1]) << 10,
             "threads": int(re.search(r"Threads:\s*(\d+)", status)[1]),

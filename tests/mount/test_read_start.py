@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import harness
+import proc
 from harness import TestCase, program
 
 
@@ -93,10 +94,9 @@ class Starting(TestCase):
         self.assertNotEqual(os.getsid(pid), os.getsid(0))
         for descriptor in range(3):
             self.assertEqual(os.readlink(f"/proc/{pid}/fd/{descriptor}"), "/dev/null")
-        for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
-            flags = int(re.search(r"flags:\s*([0-7]+)", entry.read_text())[1], 8)
-            if int(entry.name) > 2:
-                self.assertTrue(flags & os.O_CLOEXEC, os.readlink(f"/proc/{pid}/fd/{entry.name}"))
+        for number, flags, target in proc.descriptors(pid):
+            if number > 2:
+                self.assertTrue(flags & os.O_CLOEXEC, target)
         limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
         soft, hard = re.search(r"Max open files\s+(\S+)\s+(\S+)", limits).groups()
         self.assertEqual(soft, hard)

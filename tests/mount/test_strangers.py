@@ -11,6 +11,7 @@ import signal
 import time
 
 import harness
+import proc
 from users import NOBODY, UserCase
 
 
@@ -92,7 +93,7 @@ class LockedOut(UserCase):
             self.assertIn("Permission denied", said.error)
             harness.run(["df"])
             # Others' work goes on; what they may see of a mount is that it is there.
-            self.assertTrue(harness._mountinfo(mnt))
+            self.assertTrue(proc.mountinfo(mnt))
             self.user(["df", mnt])
 
 
@@ -113,10 +114,10 @@ class AutoUnmount(UserCase):
             events.register(mounts.fileno(), select.POLLPRI)
             os.kill(daemon_at(self.point), signal.SIGKILL)
             for _ in range(20):
-                if not harness._mountinfo(self.point):
+                if not proc.mountinfo(self.point):
                     break
                 events.poll(500)
-        self.assertIsNone(harness._mountinfo(self.point))
+        self.assertIsNone(proc.mountinfo(self.point))
         self.assertEqual(os.listdir(self.point), [])
 
     def test_of_root(self):

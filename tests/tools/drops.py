@@ -15,12 +15,10 @@ nothing and be reported. Scripts are run by bash in a scratch directory, with
 
 import dataclasses
 import itertools
-import json
 import os
 import pathlib
 import shlex
 import signal
-import sys
 import time
 
 import harness

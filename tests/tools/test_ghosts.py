@@ -6,7 +6,6 @@ import os
 import subprocess
 import threading
 
-import harness
 from drops import PYTHON, Drops
 
 WRITERS, ROUNDS = 4, 100

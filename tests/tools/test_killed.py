@@ -7,7 +7,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 import unittest
 
 import harness

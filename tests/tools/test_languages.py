@@ -3,7 +3,7 @@
 
 import shlex
 
-from drops import PYTHON, Drops, Row, add_rows, python
+from drops import Drops, Row, add_rows, python
 
 
 def node(code):
