@@ -169,10 +169,13 @@ void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
 		return;
 	/* The kernel can remember a published file for as long as it has memory. Whoever asks for
 	 * it by its number alone is told that it is stale. */
-	if (node->lookups == 0 || (drop && drop->state == TDFS_PUBLISHED))
+	if (node->lookups == 0 || (drop && drop->state == TDFS_PUBLISHED)) {
 		node_free(in, node);
-	else if (drop)
+	} else if (drop) {
+		/* Removed, and nobody can publish it any more. */
 		tdfs_drop_discard(in, drop);
+		tdfs_people_clear(drop);
+	}
 }
 
 struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,

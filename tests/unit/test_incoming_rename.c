@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proc.h"
+
 TestSuite(incoming_names, .init = play_setup, .fini = play_teardown, .timeout = 60);
 
 /* ---- Names -------------------------------------------------------------------------------- */
@@ -210,6 +212,23 @@ Test(incoming_names, nor_is_what_the_kernel_remembers_of_them)
 	release(handle);
 	cr_expect_eq(tdfs_incoming_getattr(in, FIRST, &st), ESTALE);
 	tdfs_incoming_forget(in, FIRST, 1);
+}
+
+Test(incoming_names, nor_the_writers_of_what_was_removed)
+{
+	struct tdfs_handle *handle = create(7, "a", O_RDWR);
+	struct tdfs_process *writer = tdfs_process_find(getpid());
+
+	cr_assert_not_null(writer);
+	tdfs_incoming_found(in, FIRST, 7, tdfs_process_ref(writer));
+	cr_expect_eq(atomic_load(&writer->refs), 2);
+	cr_expect_eq(unlink_it(7, "a"), 0);
+	cr_expect_eq(atomic_load(&writer->refs), 2, "it is open");
+	release(handle);
+	/* The kernel has not forgotten it. */
+	cr_expect_eq(atomic_load(&writer->refs), 1);
+	tdfs_incoming_forget(in, FIRST, 1);
+	tdfs_process_unref(writer);
 }
 
 /* ---- After a publish ---------------------------------------------------------------------- */
