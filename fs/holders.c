@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,22 +64,24 @@ static void see_children(struct sight *sight, int dir)
 
 	while (tasks && sight->most < TDFS_HELD && (entry = readdir(tasks))) {
 		char path[300];
-		FILE *file CLEANUP(tdfs_close_file) = NULL;
-		int child;
+		char *text CLEANUP(tdfs_free_text) = NULL;
 
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(path, sizeof path, "%s/children", entry->d_name);
-		file = tdfs_proc_text(dirfd(tasks), path);
-		if (!file) {
+		text = tdfs_proc_text(dirfd(tasks), path);
+		if (!text) {
 			/* A kernel that keeps no such list. */
 			if (errno == ENOENT && faccessat(dirfd(tasks), entry->d_name, F_OK, 0) == 0)
 				sight->look->everyone = true;
 			continue;
 		}
-		while (sight->most < TDFS_HELD && fscanf(file, "%d", &child) == 1) {
+		for (char *at = text, *end; sight->most < TDFS_HELD; at = end) {
+			pid_t child = (pid_t)strtol(at, &end, 10);
 			int fd CLEANUP(tdfs_close_fd) = -1;
 
+			if (end == at)
+				break;
 			if (child <= 0 || !see_first(sight, child))
 				continue;
 			fd = tdfs_proc_open(child);

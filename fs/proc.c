@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,16 +34,6 @@ int tdfs_proc_open(pid_t pid)
 	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-FILE *tdfs_proc_text(int dir, const char *name)
-{
-	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-
-	if (fd >= 0 && !file)
-		close(fd);
-	return file;
-}
-
 DIR *tdfs_proc_dir(int dir, const char *name)
 {
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -53,14 +44,15 @@ DIR *tdfs_proc_dir(int dir, const char *name)
 	return stream;
 }
 
-/* All of a file, to be freed; NULL where it cannot be read. */
-static char *read_all(int dir, const char *name)
+char *tdfs_proc_text(int dir, const char *name)
 {
 	int fd CLEANUP(tdfs_close_fd) = openat(dir, name, O_RDONLY | O_CLOEXEC);
 	char *text = NULL;
 	size_t size = 0, room = 0;
 	ssize_t n;
 
+	if (fd < 0)
+		return NULL;
 	do {
 		if (size + 1 >= room) {
 			char *larger = realloc(text, room = room ? 2 * room : 4096);
@@ -71,7 +63,7 @@ static char *read_all(int dir, const char *name)
 			}
 			text = larger;
 		}
-		n = fd < 0 ? -1 : read(fd, text + size, room - size - 1);
+		n = read(fd, text + size, room - size - 1);
 		size += n > 0 ? (size_t)n : 0;
 	} while (n > 0);
 	text[size] = '\0';
@@ -93,7 +85,7 @@ static const char *value_of(const char *line, const char *name)
 /* False where there is no such process (any more), or it cannot be seen. */
 bool tdfs_proc_status(int dir, struct tdfs_status *status)
 {
-	char *text = read_all(dir, "status");
+	char *text CLEANUP(tdfs_free_text) = tdfs_proc_text(dir, "status");
 
 	memset(status, 0, sizeof *status);
 	if (!text)
@@ -119,20 +111,18 @@ bool tdfs_proc_status(int dir, struct tdfs_status *status)
 			status->alive = true;
 		}
 	}
-	free(text);
 	return status->process > 0;
 }
 
 /* The signal that an exiting thread dies of, or 0. Never for one that may be in execve. */
 int tdfs_proc_signal(int dir)
 {
-	FILE *file CLEANUP(tdfs_close_file) = tdfs_proc_text(dir, "stat");
-	char text[2048];
-	size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+	char *text CLEANUP(tdfs_free_text) = tdfs_proc_text(dir, "stat");
 	unsigned long flags = 0, code = 0;
 	char *at;
 
-	text[n] = '\0';
+	if (!text)
+		return 0;
 	/* The program's name, in parentheses, may hold anything; behind it one letter, then
 	 * numbers. */
 	at = strrchr(text, ')');

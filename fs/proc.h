@@ -9,7 +9,7 @@
 
 #include <dirent.h>
 #include <stdatomic.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "holders.h"
@@ -47,10 +47,9 @@ static inline void tdfs_close_fd(int *fd)
 		close(*fd);
 }
 
-static inline void tdfs_close_file(FILE **file)
+static inline void tdfs_free_text(char **text)
 {
-	if (*file)
-		fclose(*file);
+	free(*text);
 }
 
 #define CLEANUP(function) __attribute__((cleanup(function)))
@@ -59,7 +58,8 @@ static inline void tdfs_close_file(FILE **file)
 pid_t tdfs_parse_pid(const char *text);
 /* Its folder, or -1. */
 int tdfs_proc_open(pid_t pid);
-FILE *tdfs_proc_text(int dir, const char *name);
+/* All of a file, to be freed; NULL, with errno, where it cannot be read. */
+char *tdfs_proc_text(int dir, const char *name);
 DIR *tdfs_proc_dir(int dir, const char *name);
 /* False where there is no such process (any more), or it cannot be seen. */
 bool tdfs_proc_status(int dir, struct tdfs_status *status);
