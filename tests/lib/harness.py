@@ -471,6 +471,18 @@ class TestCase(unittest.TestCase):
             self.assertRegex(result.error, r"\Aerror: [^\n]+\n\Z", str(result))
         return result
 
+    def state(self):
+        """What is worth knowing where a wait was in vain."""
+        return ""
+
+    def wait_for(self, condition, what, seconds=20):
+        """For what happens behind the backs of those who caused it."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                self.fail(f"{what}: not within {seconds} s; {self.state()}")
+            time.sleep(0.005)
+
     # -- tables --
 
     def path(self, name=None):

@@ -5,7 +5,6 @@ that are killed."""
 import os
 import signal
 import subprocess
-import time
 
 from dropping import ROW, DropCase
 
@@ -239,12 +238,15 @@ class Killed(DropCase):
             self.assertRegex(note, rb"python3 \(process \d+\) was killed by signal %d" % number)
             self.gives(0, 0, "rm $I/k")
 
+    def wrote(self):
+        return os.path.exists(self.inc / "k") and os.stat(self.inc / "k").st_size > 0
+
     def test_in_the_middle_of_a_copy(self):
         self.file(ROW * 3000000, "big")
         with self.grows(0, 0):
             child = subprocess.Popen(["dd", f"if={self.scratch}/big", f"of={self.inc}/k", "bs=64", "status=none"])
-            while not os.path.exists(self.inc / "k") or os.stat(self.inc / "k").st_size < 64:
-                self.assertIsNone(child.poll())
+            self.wait_for(self.wrote, "the first rows")
+            self.assertIsNone(child.poll())
             child.kill()
             child.wait()
         self.assertListed("k", "k.error")
@@ -272,9 +274,15 @@ class Killed(DropCase):
     def test_the_whole_group(self):
         for _ in range(10):
             with self.grows(0, 0):
-                self.drop("timeout -s KILL .1 sh -c '(cat $S/s1; sleep 9; cat $S/s1) > $I/k'; :")
-                while not os.path.exists(self.inc / "k.error"):
-                    time.sleep(0.01)
+                child = subprocess.Popen(
+                    ["sh", "-c", "(cat $S/s1; sleep 9; cat $S/s1) > $I/k"],
+                    env={**os.environ, **self.env},
+                    start_new_session=True,
+                )
+                self.wait_for(self.wrote, "the first row")
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+                self.wait_for(lambda: os.path.exists(self.inc / "k.error"), "k.error")
             self.drop("rm $I/k")
 
     def test_with_threads(self):

@@ -49,13 +49,6 @@ class Passthrough(TestCase):
         """Releases come after close() has returned."""
         self.wait_for(lambda: descriptors(mount) <= base, "descriptors given back")
 
-    def wait_for(self, true, what):
-        for _ in range(200):
-            if true():
-                return
-            threading.Event().wait(0.02)
-        self.fail(f"not in time: {what}")
-
     def test_the_kernel_reads(self):
         table, wanted = self.overwritten()
         with self.mount(table) as mnt:

@@ -19,7 +19,6 @@ import os
 import pathlib
 import shlex
 import signal
-import time
 
 import harness
 from harness import TestCase
@@ -177,14 +176,6 @@ class Drops(TestCase):
         names = sorted(os.listdir(self.incoming))
         notes = [(self.incoming / n).read_text() for n in names if n.endswith(".error")]
         return f"incoming/ has {names}, notes {notes}; committed {self.committed()}; {self.mnt.log()[self._logged:]}"
-
-    def wait_for(self, condition, what, seconds=20):
-        """For what happens behind the backs of those who caused it."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                self.fail(f"{what}: not within {seconds} s; {self.state()}")
-            time.sleep(0.005)
 
     def row(self):
         """A row never seen before, as bytes."""

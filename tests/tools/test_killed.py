@@ -149,7 +149,7 @@ class Killed(Drops):
         raise unittest.SkipTest("no control group for memory can be made here")
 
     def test_timeout(self):
-        script = f"timeout -s TERM .1 sh -c 'echo \"{{\\\"id\\\":1}}\"; exec sleep 9' > {self.incoming}/k"
+        script = f"timeout -s TERM 1 sh -c 'echo \"{{\\\"id\\\":1}}\"; exec sleep 9' > {self.incoming}/k"
         self.fails(["bash", "-c", script], status=125)  # it reports the failed close
         self.assertSpoilt(signal.SIGTERM, wait=True)
 
