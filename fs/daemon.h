@@ -53,7 +53,7 @@ extern const struct fuse_lowlevel_ops tdfs_incoming_ops;
 #define TDFS_MOMENT 0.001
 
 /* To be called after a commit, before its close is answered and without a lock: the kernel forgets
- * the times it knows of the directories that show all versions. */
+ * the times it knows of the directories that show all versions, and of incoming/. */
 void tdfs_tree_changed(const struct tdfs *tdfs);
 
 static inline struct tdfs *tdfs_of(fuse_req_t req)

@@ -204,7 +204,7 @@ class Ends(Loaded):
 
     def test_umount_lazily(self):
         def end(mnt):
-            self.ok(["umount", "-l", mnt])
+            mnt.unmount_lazily()
             mnt.finish()
 
         self.rounds(end)

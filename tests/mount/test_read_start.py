@@ -323,7 +323,7 @@ class Starting(TestCase):
         for _ in range(40):
             with self.mount(self.table_path, self.point) as mnt:
                 with open(mnt / "v1/data.jsonl", "rb") as file:
-                    self.ok(["umount", "-l", self.point])
+                    mnt.unmount_lazily()
                     self.assertEqual(file.read(), b'{"id":1}\n')
                 mnt.daemon.wait(2)
                 mnt.finish()
@@ -332,7 +332,7 @@ class Starting(TestCase):
         other = self.table(rows=[{"id": 7}])
         with self.mount(self.table_path, self.point) as old:
             with open(old / "v1/data.jsonl", "rb"):
-                self.ok(["umount", "-l", self.point])
+                old.unmount_lazily()
                 self.start(other, self.point)
                 os.kill(old.pid, signal.SIGTERM)
                 old.daemon.wait(2)
