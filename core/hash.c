@@ -25,6 +25,12 @@ static void make_key(void)
 	key[1] = (uint64_t)(uintptr_t)&now;
 }
 
+void tdl__hash_rekey(void)
+{
+	pthread_once(&keyed, make_key);
+	key[0] = ~key[0];
+}
+
 struct state {
 	uint64_t a, b, c, d;
 };

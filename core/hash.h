@@ -9,4 +9,7 @@
  * names that all fall into one slot. Never to be written to a disk. */
 uint64_t tdl__hash(const void *bytes, size_t n);
 
+/* For tests: hashes from now on as another process would; called again, as before. */
+void tdl__hash_rekey(void);
+
 #endif

@@ -56,6 +56,7 @@ void tdl__history_clear(tdl__history *history)
 	history->operation_count = history->operation_cap = 0;
 	history->meta_count = history->meta_cap = 0;
 	history->slot_count = 0;
+	history->from_index = false;
 	/* The list that every history starts with stays. */
 	tdl__filelist_reset(&history->files);
 }
@@ -224,7 +225,7 @@ static bool still_damaged(const tdl__history *history)
 	       (history->beyond_count > 0 && tdl__log_exists(&history->log, history->beyond[0]));
 }
 
-static int refresh(tdl__history *history, tdl_error *error)
+static int refresh(tdl__history *history, bool listed, tdl_error *error)
 {
 	bool first = history->count == 0, again = history->damaged;
 	tdl__commit commit = { 0 };
@@ -237,7 +238,7 @@ static int refresh(tdl__history *history, tdl_error *error)
 	}
 	r = follow(history, &commit, error);
 	if (r == TDL_ERR_NOT_FOUND)
-		r = first || again ? look_for_gap(history, &commit, error) : 0;
+		r = first || again || listed ? look_for_gap(history, &commit, error) : 0;
 	tdl__commit_free(&commit);
 	/* Not before: where looking failed, nothing is known to be whole. */
 	if (r == 0 && again) {
@@ -253,7 +254,17 @@ int tdl__history_refresh(tdl__history *history, tdl_error *error)
 	int r;
 
 	pthread_mutex_lock(&history->refreshing);
-	r = refresh(history, error);
+	r = refresh(history, false, error);
+	pthread_mutex_unlock(&history->refreshing);
+	return r;
+}
+
+int tdl__history_refresh_listed(tdl__history *history, tdl_error *error)
+{
+	int r;
+
+	pthread_mutex_lock(&history->refreshing);
+	r = refresh(history, true, error);
 	pthread_mutex_unlock(&history->refreshing);
 	return r;
 }

@@ -34,6 +34,7 @@ typedef struct tdl__history tdl__history;
 
 struct tdl__history {
 	tdl__log log;
+	bool from_index; /* it began with what an index said, and was not replayed from the log */
 	pthread_mutex_t refreshing;
 	bool own;		 /* under it: the log's folder is as our own commit left it, */
 	struct timespec changed; /* which is when it last changed */
@@ -72,6 +73,9 @@ void tdl__history_clear(tdl__history *history);
 /* Reads commits that are new. Errors: CORRUPT where the log cannot be followed to its end (what
  * came before is there), IO, NOMEM. */
 int tdl__history_refresh(tdl__history *history, tdl_error *error);
+
+/* The same, and lists the log: nothing of it is behind a gap when this returns 0. */
+int tdl__history_refresh_listed(tdl__history *history, tdl_error *error);
 
 /* Before a commit: a cheap look for versions behind a gap, and whether the head is still there.
  * Cheaper still where nobody has changed the log's folder since our own last commit. Errors:

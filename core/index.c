@@ -16,19 +16,19 @@
 
 /* About 45 million versions. More than that is replayed. */
 #define INDEX_MAX ((uint64_t)4 << 30)
-#define FORMAT	  1u
+#define FORMAT	  2u
 
 struct header {
 	char magic[8];
 	uint32_t format;
 	uint32_t order; /* 0x01020304 in the writer's byte order */
 	char table_id[64];
-	uint64_t versions, lists, files, lacks, odd, slots;
+	uint64_t versions, lists, files, lacks, odd;
 	uint64_t operations, metas, text;
 	uint64_t commit_size; /* of the last commit covered */
 	uint32_t commit_crc;
 	uint32_t body_crc;
-	uint8_t zero[80];
+	uint8_t zero[88];
 	uint32_t spare;
 	uint32_t header_crc; /* of all before it */
 };
@@ -47,7 +47,7 @@ struct section {
 };
 
 enum {
-	SECTIONS = 11
+	SECTIONS = 10
 };
 
 /* The stretches behind the header, in order; the odd names' indexes come apart. */
@@ -66,8 +66,7 @@ static void sections(const tdl__history *history, uint64_t *odd, const tdl__text
 	out[6] = (struct section){ files->flags, n };
 	out[7] = (struct section){ files->lacks, files->lacks_count * 8 };
 	out[8] = (struct section){ odd, files->odd_count * 8 };
-	out[9] = (struct section){ history->slots, history->slot_count * 4 };
-	out[10] = (struct section){ text->p, text->n };
+	out[9] = (struct section){ text->p, text->n };
 }
 
 /* What a commit file is now: its size and checksum. */
@@ -153,7 +152,6 @@ static bool write_index(tdl__history *history, int fd)
 		.files = history->files.count,
 		.lacks = history->files.lacks_count,
 		.odd = history->files.odd_count,
-		.slots = history->slot_count,
 		.operations = history->operation_count,
 		.metas = history->meta_count,
 	};
@@ -225,11 +223,11 @@ static bool read_header(int fd, const struct stat *st, struct header *header)
 	/* No count can overflow a product once it is bounded by the file's size. */
 	if (header->versions == 0 || header->versions > size || header->lists == 0 ||
 	    header->lists > size || header->files > size || header->lacks > size ||
-	    header->odd > size || header->slots > size || header->operations > size ||
-	    header->metas == 0 || header->metas > size || header->text > size)
+	    header->odd > size || header->operations > size || header->metas == 0 ||
+	    header->metas > size || header->text > size)
 		return false;
 	need += header->versions * 32 + header->lists * 16 + header->files * 37 +
-		header->lacks * 8 + header->odd * 8 + header->slots * 4 + header->text;
+		header->lacks * 8 + header->odd * 8 + header->text;
 	return need == size;
 }
 
@@ -265,11 +263,9 @@ static bool read_body(int fd, const struct header *header, tdl__history *history
 	    !allocate(&files->flags, &files->flags_cap, header->files, 1) ||
 	    !allocate(&files->lacks, &files->lacks_cap, header->lacks, 8) ||
 	    !allocate(odd, &cap, header->odd, 8) ||
-	    !allocate(&history->slots, &cap, header->slots, 4) ||
 	    !allocate(&text->p, &text->cap, header->text, 1))
 		return false;
 	history->count = header->versions;
-	history->slot_count = header->slots;
 	files->list_count = header->lists;
 	files->count = header->files;
 	files->lacks_count = header->lacks;
@@ -437,25 +433,6 @@ static bool versions_hold(const tdl__history *history)
 		       files->count - files->lists[files->list_count - 1].first;
 }
 
-/* The slots are a hint of where names are: a wrong one would only hide or double a file of a later
- * commit, but one out of bounds, or a table without end, must not be. */
-static bool slots_hold(const tdl__history *history)
-{
-	uint32_t count = history->versions[history->count - 1].files;
-	size_t used = 0;
-
-	if (history->slot_count == 0)
-		return true;
-	if ((history->slot_count & (history->slot_count - 1)) != 0)
-		return false;
-	for (size_t i = 0; i < history->slot_count; i++) {
-		if (history->slots[i] > count)
-			return false;
-		used += history->slots[i] != 0;
-	}
-	return used == count && used < history->slot_count;
-}
-
 /* Whether this log is the one that was indexed, or has grown from it. */
 static bool is_bound(const tdl__history *history, const struct header *header)
 {
@@ -485,13 +462,15 @@ static bool load(tdl__history *history, int dir, const char *name)
 	       take_odd(history, &header, odd, &text, &at) &&
 	       take_operations(history, &header, &text, &at) &&
 	       take_metas(history, &header, &text, &at) && flags_hold(&history->files) &&
-	       sums_hold(&history->files) && versions_hold(history) && slots_hold(history) &&
+	       sums_hold(&history->files) && versions_hold(history) &&
 	       strcmp(id_of(history, history->versions[0].meta), header.table_id) == 0;
 }
 
 void tdl__index_load(tdl__history *history, int dir, const char *name)
 {
 	/* What turns out to be wrong is thrown away whole. */
-	if (!load(history, dir, name))
+	if (load(history, dir, name))
+		history->from_index = true;
+	else
 		tdl__history_clear(history);
 }

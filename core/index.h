@@ -20,8 +20,9 @@
  *     flags       1 byte a file
  *     lacks       8 bytes each: files without a last newline
  *     odd         8 bytes each: files with names of their own
- *     slots       4 bytes each: the newest list by name
  *     text        odd names and operations, each ending in NUL, then metadata as log lines
+ *
+ * Nothing in it depends on a process: where names are in a hash table is worked out anew.
  */
 #define TDL__INDEX_NAME "_history.idx"
 

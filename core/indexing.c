@@ -84,6 +84,8 @@ void tdl__table_save_index(tdl_table *table, bool closing)
 	char name[CACHE_NAME_MAX];
 	size_t behind = table->history.count - table->indexed;
 
+	if (table->replayed)
+		return;
 	/* In between, a long index is rewritten only for what would take long to replay. */
 	if (behind < tdl__index_worth || (!closing && behind < table->indexed / 32))
 		return;

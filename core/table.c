@@ -71,30 +71,41 @@ static int open_dirs(tdl_table *table, const char *path, tdl_error *error)
 	return 0;
 }
 
-int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error *error)
+/* A table without anything yet, or NULL. */
+static tdl_table *new_table(unsigned flags, tdl_error *error)
 {
-	__attribute__((cleanup(free_table))) tdl_table *table = calloc(1, sizeof *table);
+	tdl_table *table = calloc(1, sizeof *table);
+
+	if (table == NULL) {
+		tdl__fail_nomem(error);
+		return NULL;
+	}
+	atomic_init(&table->refs, 1);
+	table->flags = flags;
+	table->dir = table->log_dir = -1;
+	pthread_mutex_init(&table->publishing, NULL);
+	if (tdl__history_init(&table->history, (tdl__log){ .dir = -1 }, error) < 0) {
+		pthread_mutex_destroy(&table->publishing);
+		free(table);
+		return NULL;
+	}
+	return table;
+}
+
+/* Reads the log of a table whose directories are open. */
+static int read_history(tdl_table *table, const char *path, tdl_error *error)
+{
 	tdl__version version;
 	tdl_version_info info;
 	tdl_error why;
 	int r;
 
-	if (table == NULL)
-		return tdl__fail_nomem(error);
-	atomic_init(&table->refs, 1);
-	table->flags = flags;
-	table->dir = table->log_dir = -1;
-	pthread_mutex_init(&table->publishing, NULL);
-	r = tdl__history_init(&table->history, (tdl__log){ .dir = -1 }, error);
-	if (r == 0)
-		r = open_dirs(table, path, error);
-	if (r < 0)
-		return r;
 	table->history.log = (tdl__log){ table->log_dir, table->path };
 	r = tdl__filecache_init(&table->files, table->dir, table->path, error);
 	if (r < 0)
 		return r;
-	tdl__table_load_index(table);
+	if (!table->replayed)
+		tdl__table_load_index(table);
 	r = tdl__history_refresh(&table->history, &why);
 	/* Without a listing, what lies behind a gap has to be looked for. */
 	if (r == 0 && table->indexed > 0)
@@ -110,10 +121,56 @@ int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error 
 	if (tdl__history_get(&table->history, 0, &version, &info, NULL) < 0)
 		info.table_id = "";
 	table->id = strdup(info.table_id);
-	if (table->id == NULL)
-		return tdl__fail_nomem(error);
+	return table->id != NULL ? 0 : tdl__fail_nomem(error);
+}
+
+int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error *error)
+{
+	__attribute__((cleanup(free_table))) tdl_table *table = new_table(flags, error);
+	int r;
+
+	if (table == NULL)
+		return TDL_ERR_NOMEM;
+	r = open_dirs(table, path, error);
+	if (r == 0)
+		r = read_history(table, path, error);
+	if (r < 0)
+		return r;
 	tdl__table_save_index(table, false);
 	*out = tdl__steal(table);
+	return 0;
+}
+
+int tdl__table_replayed(tdl_table *table, tdl_table **out, tdl_error *error)
+{
+	__attribute__((cleanup(free_table))) tdl_table *fresh = NULL;
+	int why, r;
+
+	if (!table->history.from_index) {
+		r = tdl__history_refresh_listed(&table->history, error);
+		if (r < 0 && r != TDL_ERR_CORRUPT)
+			return r;
+		tdl__table_ref(table);
+		*out = table;
+		return 0;
+	}
+	fresh = new_table(table->flags, error);
+	if (fresh == NULL)
+		return TDL_ERR_NOMEM;
+	fresh->replayed = true;
+	fresh->path = strdup(table->path);
+	if (fresh->path == NULL)
+		return tdl__fail_nomem(error);
+	why = tdl__sys_open(table->dir, ".", O_RDONLY | O_DIRECTORY, 0, &fresh->dir);
+	if (why == 0)
+		why = tdl__sys_open(table->log_dir, ".", O_RDONLY | O_DIRECTORY, 0,
+				    &fresh->log_dir);
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot open %s", table->path);
+	r = read_history(fresh, table->path, error);
+	if (r < 0)
+		return r;
+	*out = tdl__steal(fresh);
 	return 0;
 }
 

@@ -19,10 +19,21 @@ struct tdl_table {
 	tdl__history history;
 	tdl__filecache files;
 	size_t indexed;		    /* versions that the index covers */
+	bool replayed;		    /* made by tdl__table_replayed(): reads and writes no index */
 	pthread_mutex_t publishing; /* one commit at a time takes the next version number */
 };
 
 void tdl__table_ref(tdl_table *table);
+
+/*
+ * Gives the table with a history that was replayed from its log and from nothing else: what
+ * deletes, or says what is wrong, must not believe an index. *replayed is the table itself where it
+ * loaded none, else another one on the same directories; the log is listed, so that a gap is seen.
+ * Damage after version 0 is no failure: tdl_table_damage() tells. What is committed later has to
+ * be looked for by tdl__history_refresh_listed(). Give it back with tdl_table_free(). Errors: as
+ * tdl_table_open().
+ */
+int tdl__table_replayed(tdl_table *table, tdl_table **replayed, tdl_error *error);
 
 /* Reads the index into a history that is empty, from the log or the user's cache. */
 void tdl__table_load_index(tdl_table *table);

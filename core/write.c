@@ -259,23 +259,35 @@ static int check_target(tdl_table *table, int64_t target, tdl_error *error)
 	return r;
 }
 
+static void free_table(tdl_table **table)
+{
+	tdl_table_free(*table);
+}
+
 int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options *options,
 		      int64_t *version, tdl_error *error)
 {
+	/* What a restore writes into the log stays there: none of it may come from an index. */
+	__attribute__((cleanup(free_table))) tdl_table *replayed = NULL;
 	tdl_commit_options exact = options != NULL ? *options : any_version;
 	tdl_version_info head;
-	int r = look_at_head(table, &head, error);
+	int r = tdl__table_replayed(table, &replayed, error);
 
+	if (r == 0)
+		r = look_at_head(replayed, &head, error);
 	if (r < 0)
 		return r;
 	if (target < 0 || target > head.version)
 		return tdl__fail_at(error, TDL_ERR_NOT_FOUND, target, 0, 0,
 				    "no such version: %" PRId64 " (%s has 0 to %" PRId64 ")",
 				    target, table->path, head.version);
-	r = check_target(table, target, error);
+	r = check_target(replayed, target, error);
 	if (r < 0)
 		return r;
 	if (exact.read_version == TDL_LATEST)
 		exact.read_version = head.version;
-	return tdl__publish(table, TDL__RESTORE, NULL, target, &exact, version, error);
+	r = tdl__publish(replayed, TDL__RESTORE, NULL, target, &exact, version, error);
+	if (replayed != table)
+		tdl__history_refresh(&table->history, NULL);
+	return r;
 }

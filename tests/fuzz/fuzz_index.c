@@ -3,7 +3,7 @@
  * An index that somebody has tampered with, checksums and all: it is ignored, or it gives a history
  * of which every question is answered without harm, also when commits are replayed behind it.
  *
- * An input is a list of edits of a good index, three bytes each: where (the nine counts of the
+ * An input is a list of edits of a good index, three bytes each: where (the eight counts of the
  * header, then the body) and what. The file gets the length that the counts ask for.
  */
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 /* Where things are in the file; index.h has its order. */
 #define HEADER	   256u
 #define COUNTS	   80u
-#define BODY_CRC   164u
+#define BODY_CRC   156u
 #define HEADER_CRC 252u
 #define LENGTH_MAX 16384u
 #define COVERED	   5
@@ -82,10 +82,10 @@ static uint64_t count_of(unsigned nth)
 /* The length that the counts ask for; 0: too much. */
 static size_t length_of(void)
 {
-	static const unsigned sizes[9] = { 32, 16, 37, 8, 8, 4, 0, 0, 1 };
+	static const unsigned sizes[8] = { 32, 16, 37, 8, 8, 0, 0, 1 };
 	uint64_t length = HEADER;
 
-	for (unsigned i = 0; i < 9; i++) {
+	for (unsigned i = 0; i < 8; i++) {
 		if (count_of(i) > LENGTH_MAX)
 			return 0;
 		length += count_of(i) * sizes[i];
@@ -104,7 +104,7 @@ static void make_file(const uint8_t *edits, size_t n)
 		size_t at = (size_t)edits[0] | (size_t)edits[1] << 8;
 
 		/* Of a count the low byte, so that most of them are possible. */
-		at = at < 9 ? COUNTS + 8 * at : HEADER + at - 9;
+		at = at < 8 ? COUNTS + 8 * at : HEADER + at - 8;
 		if (at < sizeof file)
 			file[at] = edits[2];
 	}

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "hash.h"
 #include "table.h"
 
 static char dir[64];
@@ -161,6 +162,8 @@ Test(index, reads_back_what_it_wrote)
 	log_dir = open_log();
 	table = open_table();
 	cr_assert(tdl__index_save(&table->history, table->log_dir, TDL__INDEX_NAME));
+	/* The reader is another process. */
+	tdl__hash_rekey();
 	cr_assert(believes(&history, log_dir));
 	same_versions(&table->history, &history);
 
@@ -168,6 +171,7 @@ Test(index, reads_back_what_it_wrote)
 	write_commit(6, "{\"remove\":{\"path\":\"odd two\"}}\n" ADD(PART "3.jsonl", "1"));
 	write_commit(7, ADD(PART "0.jsonl", "20") ADD("odd two", "8"));
 	cr_assert_eq(tdl__history_refresh(&history, NULL), 0);
+	tdl__hash_rekey();
 	cr_assert_eq(tdl_table_refresh(table, NULL), 0);
 	cr_assert_eq(history.count, 8);
 	same_versions(&table->history, &history);
@@ -272,6 +276,39 @@ Test(index, a_gap_behind_it_is_found)
 	cr_assert_eq(tdl_table_damage(table, &error), TDL_ERR_CORRUPT);
 	cr_assert_eq(error.version, 6);
 	cr_assert_eq(tdl_table_head(table), 5);
+	tdl_table_free(table);
+}
+
+Test(index, is_not_asked_by_who_deletes_or_judges)
+{
+	tdl_table *table, *replayed;
+	tdl_error error = { 0 };
+
+	make_table("one");
+	table = open_table();
+	cr_assert_eq(tdl__table_replayed(table, &replayed, &error), 0, "%s", error.message);
+	cr_assert_eq(replayed, table, "it was replayed already");
+	tdl_table_free(replayed);
+	/* What comes later far behind the newest is seen all the same. */
+	write_commit(1000, "");
+	cr_assert_eq(tdl__table_replayed(table, &replayed, &error), 0, "%s", error.message);
+	cr_assert_eq(tdl_table_damage(replayed, &error), TDL_ERR_CORRUPT);
+	cr_assert_eq(error.version, 6);
+	tdl_table_free(replayed);
+	tdl_table_free(table);
+	run("rm %s/t/_delta_log/*1000.json", dir);
+
+	save();
+	table = open_table();
+	cr_assert(table->history.from_index);
+	write_commit(1000, "");
+	cr_assert_eq(tdl__table_replayed(table, &replayed, &error), 0, "%s", error.message);
+	cr_assert_neq(replayed, table);
+	cr_assert(!replayed->history.from_index);
+	cr_assert_eq(tdl_table_damage(replayed, &error), TDL_ERR_CORRUPT);
+	cr_assert_eq(error.version, 6);
+	same_versions(&table->history, &replayed->history);
+	tdl_table_free(replayed);
 	tdl_table_free(table);
 }
 
