@@ -352,6 +352,14 @@ static int check_part(tdl_table *table, const tdl__part *part, const char *name,
 
 /* ---- Commits ------------------------------------------------------------------------------- */
 
+/* Who commits may think better of it, until the commit is visible. */
+static int check_stop(const tdl_commit_options *options, tdl_error *error)
+{
+	if (options == NULL || options->stop == NULL || !options->stop(options->context))
+		return 0;
+	return tdl__fail(error, TDL_ERR_STOPPED, "stopped; nothing was committed");
+}
+
 /* Looks at the head, and whether a commit on it is allowed. */
 static int look_at_head(tdl_table *table, const tdl__part *part, const tdl_commit_options *options,
 			struct base *base, tdl_error *error)
@@ -405,7 +413,9 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 				       table, temp, &st, error);
 		if (r < 0)
 			return r;
-		r = take_name(log, temp, *version, &st, error);
+		r = check_stop(options, error);
+		if (r == 0)
+			r = take_name(log, temp, *version, &st, error);
 		tdl__sys_unlink(log->dir, temp);
 		if (r == 0)
 			tdl__history_committed(&table->history);
@@ -432,7 +442,9 @@ int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *par
 
 	if ((why = tdl__sys_fstat(table->dir, &dir)) != 0)
 		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
-	r = lock_table(table, &lock, error);
+	r = check_stop(options, error);
+	if (r == 0)
+		r = lock_table(table, &lock, error);
 	if (r < 0)
 		return r;
 	if (part != NULL) {

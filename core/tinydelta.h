@@ -81,7 +81,8 @@ enum tdl_code {
 	TDL_ERR_LIMIT = -10, /* larger than a documented limit */
 	TDL_ERR_EMPTY = -11, /* no rows at all, so nothing to commit */
 	TDL_ERR_PUBLISHED =
-		-12, /* the commit is visible, but may not be durable: not to be redone */
+		-12,	       /* the commit is visible, but may not be durable: not to be redone */
+	TDL_ERR_STOPPED = -13, /* tdl_commit_options.stop said so; nothing was changed */
 };
 
 #define TDL_MESSAGE_MAX 640
@@ -272,6 +273,9 @@ typedef struct tdl_commit_options {
 	const char *user_name; /* who committed, for the log; NULL: unsaid */
 	/* Called now and then with the bytes of input done; NULL: not. */
 	void (*progress)(void *context, uint64_t bytes);
+	/* Asked when everything is ready and again just before the commit becomes visible, which is
+	 * never taken back: true ends it there, with STOPPED. NULL: not. */
+	bool (*stop)(void *context);
 	void *context;
 } tdl_commit_options;
 
@@ -285,8 +289,9 @@ enum tdl_operation {
  * of all its rows. `name` is what messages call the input. All rows or none; *version gets the
  * version made, which is durable. Appends go on past commits of others; the rest, and anything
  * with a read_version, fails with CONFLICT where another writer was first. Errors: SCHEMA, EMPTY,
- * LIMIT, CONFLICT, CORRUPT (the log), UNSUPPORTED, IO, NOMEM, MISUSE; on all these the table is
- * as it was. PUBLISHED: committed as error->version, but perhaps not durably; not to be redone.
+ * LIMIT, CONFLICT, CORRUPT (the log), UNSUPPORTED, STOPPED, IO, NOMEM, MISUSE; on all these the
+ * table is as it was. PUBLISHED: committed as error->version, but perhaps not durably; not to be
+ * redone.
  */
 TDL_API int tdl_table_write(tdl_table *table, enum tdl_operation operation, int fd,
 			    const char *name, const tdl_commit_options *options, int64_t *version,

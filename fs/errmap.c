@@ -33,6 +33,8 @@ int tdfs_errno(const tdl_error *error)
 	case TDL_ERR_CORRUPT:
 	case TDL_ERR_PUBLISHED:
 		return EIO;
+	case TDL_ERR_STOPPED:
+		return EINTR;
 	}
 	return EIO;
 }

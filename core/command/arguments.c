@@ -142,13 +142,19 @@ static bool is_choice(const char *choices, const char *value)
 	return false;
 }
 
+/* `value` is NULL where an optional one was left out. */
 static int set_value(const struct command *command, const struct option *options,
 		     const struct option *option, const char *value)
 {
-	if (option->integer && !is_integer(value))
+	if (*option->text != NULL)
+		return arguments_misuse(command, options, "option --%s is given twice",
+					option->name);
+	if (value == NULL)
+		value = "";
+	else if (option->integer && !is_integer(value))
 		return arguments_misuse(command, options, "option --%s: not a whole number: %s",
 					option->name, value);
-	if (option->choices != NULL && !is_choice(option->choices, value))
+	else if (option->choices != NULL && !is_choice(option->choices, value))
 		return arguments_misuse(command, options, "option --%s: not one of %s: %s",
 					option->name, option->choices, value);
 	*option->text = value;
@@ -190,10 +196,8 @@ static int take(const struct command *command, const struct option *options, cha
 		*option->set = true;
 		return ARGUMENTS_GO_ON;
 	}
-	if (value == NULL && option->optional) {
-		*option->text = "";
-		return ARGUMENTS_GO_ON;
-	}
+	if (value == NULL && option->optional)
+		return set_value(command, options, option, NULL);
 	if (value != NULL)
 		value++;
 	else if ((*argv)[1] != NULL)

@@ -9,7 +9,7 @@
 
 /*
  * One option of a subcommand: a switch (`set`), or one with a value (`text`, NULL unless given;
- * the last one given counts). An array of them ends with a zeroed one. -h and --help are always
+ * it may be given once). An array of them ends with a zeroed one. -h and --help are always
  * there besides.
  */
 struct option {

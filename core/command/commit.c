@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "arguments.h"
+#include "interrupt.h"
 #include "output.h"
 #include "progress.h"
 
@@ -86,6 +87,7 @@ bool commit_options(const char *table, const char *read_version, char user[stati
 
 	memset(options, 0, sizeof *options);
 	options->read_version = TDL_LATEST;
+	options->stop = interrupt_stop;
 	if (entry != NULL) {
 		options->user_name = entry->pw_name;
 	} else {
@@ -124,6 +126,7 @@ int commit_rows(const struct command *command, char **argv, enum tdl_operation o
 		return status;
 	if (!commit_options(argv[0], read_version, user, &how))
 		return STATUS_FAILED;
+	interrupt_begin();
 	/* The table first: opening a FIFO waits for its writer. */
 	if (tdl_table_open(argv[0], 0, &table, &error) < 0)
 		return report_error(&error);
@@ -132,12 +135,24 @@ int commit_rows(const struct command *command, char **argv, enum tdl_operation o
 	how.source = input.source;
 	how.progress = progress_at;
 
+	interrupt_hold(input.fd, tdl_table_fd(table));
 	progress_begin(input.size);
 	status = tdl_table_write(table, operation, input.fd, input.name, &how, &version, &error);
 	progress_end();
 	if (status < 0)
 		return report_commit_error(command, &error);
 	snprintf(committed, sizeof committed, "%s as version %" PRId64, done, version);
+	return commit_done(committed);
+}
+
+int commit_done(const char *committed)
+{
+	int status;
+
 	output_text("%s\n", committed);
-	return output_finish(committed);
+	status = output_finish(committed);
+	if (status == STATUS_DONE && interrupt_came())
+		return report("stopped by %s; %s nevertheless: do not do it again",
+			      interrupt_name(), committed);
+	return status;
 }

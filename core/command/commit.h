@@ -13,6 +13,10 @@ int commit_rows(const struct command *command, char **argv, enum tdl_operation o
 bool commit_options(const char *table, const char *read_version, char user[static 24],
 		    tdl_commit_options *options);
 
+/* Says what was committed, on stderr where standard output cannot be written or a signal came.
+ * Returns the exit status. */
+int commit_done(const char *committed);
+
 #define READ_VERSION_HELP "refuse unless N is still the newest version"
 
 #endif

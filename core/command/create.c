@@ -3,9 +3,13 @@
  * tinydelta create: a new, empty table.
  */
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "arguments.h"
-#include "command.h"
+#include "commit.h"
+#include "interrupt.h"
 #include "output.h"
 
 static void free_schema(tdl_schema **schema)
@@ -13,21 +17,61 @@ static void free_schema(tdl_schema **schema)
 	tdl_schema_free(*schema);
 }
 
+static void free_text(char **text)
+{
+	free(*text);
+}
+
+/* The path without "." components and slashes that say nothing, as Python's pathlib prints it;
+ * two slashes in front are kept. NULL: out of memory. */
+static char *plain_path(const char *path)
+{
+	size_t slashes = strspn(path, "/"), n = 0;
+	char *plain = malloc(strlen(path) + 2);
+
+	if (plain == NULL)
+		return NULL;
+	while (n < (slashes == 2 ? 2 : slashes > 0))
+		plain[n++] = '/';
+	for (path += slashes; *path != '\0'; path += strspn(path, "/")) {
+		size_t length = strcspn(path, "/");
+
+		if (length != 1 || *path != '.') {
+			if (n > 0 && plain[n - 1] != '/')
+				plain[n++] = '/';
+			memcpy(plain + n, path, length);
+			n += length;
+		}
+		path += length;
+	}
+	if (n == 0)
+		plain[n++] = '.';
+	plain[n] = '\0';
+	return plain;
+}
+
 static int run(const struct command *command, char **argv)
 {
 	static const struct option options[] = { { 0 } };
 	tdl_schema *schema AUTO(free_schema) = NULL;
+	char *path AUTO(free_text) = NULL, *committed AUTO(free_text) = NULL;
 	tdl_error error = { 0 };
 	size_t count;
 	int status = arguments_parse(command, options, argv, &count);
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
+	path = plain_path(argv[0]);
+	if (path == NULL || asprintf(&committed, "created %s version 0", path) < 0) {
+		committed = NULL;
+		return report("out of memory");
+	}
+	interrupt_begin();
+	interrupt_hold(-1, -1);
 	if (tdl_schema_parse((const char *const *)argv + 1, count - 1, &schema, &error) < 0 ||
-	    tdl_table_create(argv[0], schema, &error) < 0)
+	    tdl_table_create(*argv[0] != '\0' ? path : "", schema, &error) < 0)
 		return report_commit_error(command, &error);
-	output_text("created %s version 0\n", argv[0]);
-	return output_finish("the table was created");
+	return commit_done(committed);
 }
 
 const struct command command_create = {

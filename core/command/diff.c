@@ -156,10 +156,8 @@ static bool open_version(tdl_table *table, const char *path, const char *text,
 	int64_t version;
 	uint64_t size;
 
-	if (*text == '\0' || text[strspn(text, "0123456789")] != '\0') {
-		report("%s: no such version: %s", path, text);
-		return false;
-	}
+	if (*text == '\0' || text[strspn(text, "0123456789")] != '\0')
+		return report_no_version(path, text);
 	if (!parse_version(path, text, &version))
 		return false;
 	if (tdl_snapshot_open(table, version, snapshot, &error) == 0 &&

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "interrupt.h"
 #include "nearest.h"
 #include "output.h"
 
@@ -65,8 +66,9 @@ int main(int argc, char **argv)
 	const char *word;
 
 	fill_standard_descriptors();
-	/* Past a limit for files a write is to fail with EFBIG, like every other failure. SIGPIPE
-	 * stays as it is: `tinydelta read T | head` ends without a word. */
+	/* Past a limit for files a write is to fail with EFBIG, like every other failure. Where
+	 * nothing is committed SIGPIPE stays as it is: `tinydelta read T | head` ends without a
+	 * word. */
 	signal(SIGXFSZ, SIG_IGN);
 
 	if (argc < 2) {
@@ -83,6 +85,6 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (strcmp(word, commands[i]->name) == 0)
-			return commands[i]->run(commands[i], argv + 2);
+			return interrupt_exit(commands[i]->run(commands[i], argv + 2));
 	return unknown(word);
 }

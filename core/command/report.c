@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "interrupt.h"
 #include "progress.h"
 
 /* Control bytes would forge lines and drive terminals. */
@@ -48,6 +49,8 @@ int report_error(const tdl_error *error)
 
 int report_commit_error(const struct command *command, const tdl_error *error)
 {
+	if (error->code != TDL_ERR_PUBLISHED && interrupt_came())
+		return report("stopped by %s: nothing was committed", interrupt_name());
 	if (error->code != TDL_ERR_PUBLISHED)
 		return report_error(error);
 	return report("committed as version %" PRId64 ", durability unknown: do not %s again%s%s",
@@ -61,10 +64,21 @@ bool parse_version(const char *table, const char *text, int64_t *version)
 
 	errno = 0;
 	value = strtoll(text, NULL, 10);
-	if (errno != 0 || value < 0) {
-		report("%s: no such version: %s", table, text);
-		return false;
-	}
+	if (errno != 0 || value < 0)
+		return report_no_version(table, text);
 	*version = value;
 	return true;
+}
+
+bool report_no_version(const char *path, const char *text)
+{
+	tdl_table *table AUTO(free_table) = NULL;
+	tdl_error error = { 0 };
+
+	if (tdl_table_open(path, TDL_OPEN_READ_ONLY, &table, &error) < 0)
+		report_error(&error);
+	else
+		report("no such version: %s (%s has 0 to %" PRId64 ")", text, tdl_table_path(table),
+		       tdl_table_head(table));
+	return false;
 }

@@ -7,7 +7,7 @@
 
 #include "arguments.h"
 #include "commit.h"
-#include "output.h"
+#include "interrupt.h"
 
 static int run(const struct command *command, char **argv)
 {
@@ -38,13 +38,13 @@ static int run(const struct command *command, char **argv)
 	if (!parse_version(argv[0], text, &target) ||
 	    !commit_options(argv[0], read_version, user, &how))
 		return STATUS_FAILED;
+	interrupt_begin();
 	if (tdl_table_open(argv[0], 0, &table, &error) < 0 ||
 	    tdl_table_restore(table, target, &how, &version, &error) < 0)
 		return report_commit_error(command, &error);
 	snprintf(committed, sizeof committed, "restored version %" PRId64 " as version %" PRId64,
 		 target, version);
-	output_text("%s\n", committed);
-	return output_finish(committed);
+	return commit_done(committed);
 }
 
 const struct command command_restore = {

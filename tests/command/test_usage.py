@@ -2,6 +2,7 @@
 """What every subcommand has in common: help, wrong use, standard output that cannot be written."""
 
 import os
+import re
 import subprocess
 
 import harness
@@ -89,6 +90,53 @@ class Usage(TestCase):
         self.misuse("history", "T", "--graph=x", says="option --graph: not one of rows|bytes: x")
         self.misuse("diff", "T", "1", "2", "--color", says="option --color needs a value")
 
+    def test_given_twice(self):
+        """Of two files one would be silently not there."""
+        table, one, two = self.table(), self.file([{"id": 1}]), self.file([{"id": 2}])
+        valued = {
+            "append": {"file": (one, two), "read-version": (0, 1)},
+            "overwrite": {"file": (one, two), "read-version": (0, 1)},
+            "read": {"version": (0, 1)},
+            "describe": {"version": (0, 1), "color": ("never", "always")},
+            "history": {"number": (1, 2), "color": ("auto", "never"), "graph": ("rows", "bytes")},
+            "diff": {"color": ("auto", "never")},
+            "restore": {"version": (0, 1), "read-version": (0, 1)},
+            "vacuum": {"older-than": (1, 2), "color": ("auto", "never")},
+            "check": {"version": (0, 1), "color": ("auto", "never")},
+        }
+        for command in COMMANDS[1:]:
+            usage = self.tinydelta(command, "--help").text
+            named = set(re.findall(r"(?m)^  (?:-\w, )?--([a-z-]+)(?: [A-Z]|\[=)", usage))
+            self.assertEqual(named, set(valued[command]), "every option with a value is tried")
+            needed = {"append": "--file", "overwrite": "--file", "restore": "--version"}.get(command)
+            operands = [table, "0", "0"] if command == "diff" else [table]
+            for name, (a, b) in valued[command].items():
+                short = name[:-2] if name != "read-version" else "read"
+                forms = [
+                    [f"--{name}={a}", f"--{name}={b}"],
+                    [f"--{name}={a}", f"--{name}={a}"],
+                    [f"--{short}={a}", *operands, f"--{name}={b}"],
+                ]
+                if name != "graph":
+                    forms += [
+                        [f"--{name}", a, f"--{name}", b],
+                        [f"--{name}={a}", f"--{short}", b],
+                    ]
+                if name == "graph":
+                    forms += [["--graph", "--graph"], ["--graph", "--graph=rows"]]
+                if name == "number":
+                    forms += [["-n", a, "-n", b], [f"-n{a}", f"--number={b}"]]
+                for words in forms:
+                    words = [*words, *([] if table in words else operands)]
+                    if needed and needed != f"--{name}":
+                        words += [f"{needed}={one if needed == '--file' else 0}"]
+                    self.misuse(command, *words, says=f"option --{name} is given twice")
+        self.assertEqual(self.versions(table), [0])
+        # What is said once cannot be meant otherwise when it is said again.
+        self.tinydelta("vacuum", table, "--dry-run", "--dry-run", "--json", "--json")
+        # Behind -- nothing is an option.
+        self.misuse("append", table, "--file", one, "--", "--file", says="unexpected argument: --file")
+
     def test_letters(self):
         self.misuse("history", "T", "-n", says="option -n needs a value")
         self.misuse("history", "T", "-nx", says="option --number: not a whole number: x")
@@ -111,7 +159,7 @@ class Usage(TestCase):
                 ("append", table, "--file", os.devnull, "--read-version", text),
             ):
                 result = self.tinydelta_fails(*words)
-                self.assertEqual(result.error, f"error: {table}: no such version: {text}\n")
+                self.assertEqual(result.error, f"error: no such version: {text} ({table} has 0 to 0)\n")
             if text != "-9223372036854775808":
                 self.tinydelta_fails("vacuum", table, "--older-than", text)
         self.assertEqual(self.versions(table), [0])
@@ -122,7 +170,6 @@ class Usage(TestCase):
             ("read", "--version", "1", table),
             ("read", table, "--version=1"),
             ("read", "--vers", "0001", "--", table),
-            ("read", "--version", "0", table, "--version", "1"),
         ):
             self.assertEqual(self.tinydelta(*words).out, b'{"id":1}\n')
         harness.run(["cp", "-a", table, self.path("--version")])

@@ -16,10 +16,14 @@ ROW = {"id": 1, "region": "north", "year": 2025}
 
 
 class Create(TestCase):
-    def test_says_the_path_as_given(self):
+    def test_says_the_path_as_the_python_package_does(self):
         said = self.tinydelta("create", "a/./b//c", "id:int", cwd=self.scratch)
-        self.assertEqual((said.text, said.err), ("created a/./b//c version 0\n", b""))
+        self.assertEqual((said.text, said.err), ("created a/b/c version 0\n", b""))
         self.assertEqual(self.versions(self.scratch / "a/b/c"), [0])
+        for given in ("./n", "n2/", "n3//", "./././n4/./x//", "../" + self.scratch.name + "/n5", f"{self.scratch}//n6/.",
+                      f"//{self.scratch}/n7", f"///{self.scratch}/n8", "...", ".n/..x"):
+            said = self.tinydelta("create", given, "id:int", cwd=self.scratch)
+            self.assertEqual(said.text, f"created {pathlib.PurePosixPath(given)} version 0\n")
 
     def test_columns(self):
         table = self.path()
@@ -145,6 +149,15 @@ class Commits(TestCase):
 
 
 class Input(TestCase):
+    def test_lines_that_end_with_cr_alone(self):
+        table = self.table()
+        rows = self.file(b'{"id":1}\r{"id":2}\r', "mac.jsonl")
+        said = self.tinydelta_fails("append", table, "--file", rows).error
+        self.assertRegex(said, r"mac\.jsonl:1: byte 10: a CR alone does not end a line; convert .*tr '\\r' '\\n'$")
+        self.assertEqual(self.versions(table), [0])
+        # In a row and before a newline it is white space.
+        self.append(table, b'{"id":\r1}\r\n')
+
     def test_standard_input(self):
         table = self.table()
         said = self.tinydelta("append", table, "--file", "-", input=b'{"id":1}\n{"id":2}')

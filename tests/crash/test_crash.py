@@ -104,6 +104,55 @@ class Command(Stopped):
             self.assertIn(result.status, (0, -signal.SIGKILL, 128 + signal.SIGKILL), about)
             self.check(table, new, b" version " in result.out, about)
 
+    def interrupt_everywhere(self, *arguments):
+        """A signal at any moment: what is said is what is, and nothing is left over."""
+        table = self.scratch / "t"
+        argv = [harness.program("tinydelta"), arguments[0], table, *arguments[1:]]
+        make = shutil.rmtree if arguments[0] == "create" else lambda _: self.fresh()
+        shutil.rmtree(table, ignore_errors=True)
+        self.fresh()
+        make(table)
+        outcomes = collections.Counter()
+        calls = self.calls(argv)
+        self.assertGreater(len(calls), 10)
+        for turn, (name, count) in enumerate(calls):
+            number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[turn % 3]
+            if table.exists():
+                make(table)
+            result = harness.run(
+                ["strace", "-o", "/dev/null", "-e", f"trace={name}"]
+                + ["-e", f"inject={name}:signal={number.name}:when={count}", *argv]
+            )
+            about = f"{number.name} at {name} number {count}: {result}"
+            self.assertIn(result.status, (0, -number, 128 + number), about)
+            committed = table.exists() and len(self.versions(table)) != self.versions_before(arguments[0])
+            outcomes[committed] += 1
+            if committed:
+                self.assertRegex(result.out, rb"\A(\w+ .*version [0-9]+)\n\Z", about)
+                self.assertRegex(result.error, r"\A(error: stopped by SIG\w+; .* version [0-9]+ "
+                                 r"nevertheless: do not do it again\n)?\Z", about)
+            else:
+                says = f"error: stopped by {number.name}: nothing was committed\n"
+                self.assertEqual((result.out, result.error), (b"", says), about)
+                self.assertEqual(table.exists(), arguments[0] != "create", about)
+            if table.exists():
+                self.assertEqual(self.tinydelta("check", table).text, "", about)
+        return outcomes
+
+    def versions_before(self, command):
+        return 0 if command == "create" else self.head + 1
+
+    def test_interrupted(self):
+        for arguments in (
+            ("append", "--file", self.rows),
+            ("overwrite", "--file", self.rows),
+            ("restore", "--version", "1"),
+        ):
+            outcomes = self.interrupt_everywhere(*arguments)
+            self.assertGreater(outcomes[True], 2, "some come after the commit")
+            self.assertGreater(outcomes[False], 5, "and some before")
+        self.interrupt_everywhere("create", "id:int")
+
     def test_append(self):
         self.stop_everywhere(self.before[-1] + ROWS, "append", "--file", self.rows)
 

@@ -31,6 +31,7 @@ Test(errmap, what_a_table_can_be)
 	cr_assert_eq(map(TDL_ERR_CORRUPT, 0), EIO);
 	cr_assert_eq(map(TDL_ERR_PUBLISHED, ENOSPC), EIO);
 	cr_assert_eq(map(TDL_ERR_UNSUPPORTED, 0), EOPNOTSUPP);
+	cr_assert_eq(map(TDL_ERR_STOPPED, 0), EINTR);
 }
 
 Test(errmap, what_the_system_says)
