@@ -26,8 +26,9 @@ struct tdl_staged {
 	pthread_mutex_t lock; /* of what is known of its bytes while it is written: */
 	void *ahead;	      /* or NULL */
 	void (*free_ahead)(void *ahead);
-	bool scattered; /* nothing: they did not come one after the other */
-	int unsynced;	/* why they could not be made durable, or 0 */
+	uint64_t generation; /* counts the times it was cut */
+	bool scattered;	     /* nothing: they did not come one after the other */
+	int unsynced;	     /* why they could not be made durable, or 0 */
 	int fd;
 	char hex[TDL__HEX_MAX];
 	char *file_name; /* in the folder; NULL: it is gone */

@@ -392,12 +392,17 @@ TDL_API void tdl_staged_free(tdl_staged *file);
 TDL_API int tdl_staged_fd(const tdl_staged *file);
 /*
  * Tells that bytes were written to it at `offset`, so that rows written one after the other are
- * judged on the way and a commit need not read them again. Not needed for a file to be committed;
- * but once it was called, every write and every cut has to be told, each after it was done and
- * before a commit. A file that could not be made durable (a commit of it said IO) is committed no
- * more until a cut to 0 is told: its bytes may be lost. Thread-safe.
+ * validated on the way and a commit need not read them again. Not needed for a file to be
+ * committed; but once it was called, every write and every cut has to be told, each after it was
+ * done and before a commit. Each cut begins a generation: written() gets the one that generation()
+ * returned before the write began, and bytes of an earlier one, which may be gone, are not relied
+ * on. No write may be under way while the file is cut. A file that could not be made durable (a
+ * commit of it said IO) is committed no more until a cut to 0 is told: its bytes may be lost.
+ * Thread-safe.
  */
-TDL_API void tdl_staged_written(tdl_staged *file, const void *bytes, size_t count, uint64_t offset);
+TDL_API uint64_t tdl_staged_generation(tdl_staged *file);
+TDL_API void tdl_staged_written(tdl_staged *file, uint64_t generation, const void *bytes,
+				size_t count, uint64_t offset);
 TDL_API void tdl_staged_cut(tdl_staged *file, uint64_t size);
 /* Changes the name kept on disk. Errors: IO, LIMIT. */
 TDL_API int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error);

@@ -156,10 +156,24 @@ static void judge_ahead(tdl_staged *file, const void *bytes, size_t n, uint64_t 
 		forget_ahead(file);
 }
 
-void tdl_staged_written(tdl_staged *file, const void *bytes, size_t n, uint64_t offset)
+uint64_t tdl_staged_generation(tdl_staged *file)
+{
+	uint64_t generation;
+
+	pthread_mutex_lock(&file->lock);
+	generation = file->generation;
+	pthread_mutex_unlock(&file->lock);
+	return generation;
+}
+
+void tdl_staged_written(tdl_staged *file, uint64_t generation, const void *bytes, size_t n,
+			uint64_t offset)
 {
 	pthread_mutex_lock(&file->lock);
-	if (!file->scattered)
+	/* Nobody can say what a cut has left of bytes from before it. */
+	if (generation != file->generation)
+		forget_ahead(file);
+	else if (!file->scattered)
 		judge_ahead(file, bytes, n, offset);
 	pthread_mutex_unlock(&file->lock);
 }
@@ -167,7 +181,8 @@ void tdl_staged_written(tdl_staged *file, const void *bytes, size_t n, uint64_t 
 void tdl_staged_cut(tdl_staged *file, uint64_t size)
 {
 	pthread_mutex_lock(&file->lock);
-	if (file->ahead != NULL && size < tdl__judge_taken(file->ahead))
+	file->generation++;
+	if (file->ahead != NULL)
 		forget_ahead(file);
 	if (size == 0) {
 		file->scattered = false;

@@ -95,9 +95,11 @@ struct tdfs_backend {
 	int (*rename)(void *context, void *file, const char *name);
 	void (*remove)(void *context, void *file); /* from the disk */
 	void (*free)(void *context, void *file);
-	/* The file's bytes have changed: as tdl_staged_written() and tdl_staged_cut(). NULL: nobody
-	 * wants to know. */
-	void (*written)(void *context, void *file, const void *bytes, size_t size, uint64_t at);
+	/* The file's bytes have changed: as tdl_staged_generation(), tdl_staged_written() and
+	 * tdl_staged_cut(). NULL: nobody wants to know. */
+	uint64_t (*generation)(void *context, void *file);
+	void (*written)(void *context, void *file, uint64_t generation, const void *bytes,
+			size_t size, uint64_t at);
 	void (*cut)(void *context, void *file, uint64_t size);
 	/* As tdl_staged_commit(); `uid` is the writer's. */
 	int (*commit)(void *context, void *file, const char *source, uid_t uid, tdl_error *error);
@@ -159,22 +161,25 @@ bool tdfs_handle_writes(const struct tdfs_handle *handle);
 
 int tdfs_incoming_read(struct tdfs_incoming *incoming, struct tdfs_handle *handle, void *buffer,
 		       size_t size, uint64_t offset, size_t *got);
+/* `flags` are the descriptor's at this moment: O_APPEND comes and goes by fcntl(). */
 int tdfs_incoming_write(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
-			struct tdfs_handle *handle, const void *buffer, size_t size,
+			struct tdfs_handle *handle, int flags, const void *buffer, size_t size,
 			uint64_t offset, size_t *done);
 /*
  * The same in two halves: after the first, `done` bytes are written and the writer can be answered
  * (unless it failed); the second, which must follow whatever the first returned, has their rows
- * judged, which takes about as long again. The handle may be gone by then.
+ * validated, which takes about as long again. The handle may be gone by then. Whoever cuts the file
+ * waits for both.
  */
 struct tdfs_written {
 	struct tdfs_drop *drop; /* NULL: nothing was begun */
 	size_t done;
 	uint64_t at; /* in the staged file */
+	uint64_t generation;
 };
 int tdfs_incoming_write_begin(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
-			      struct tdfs_handle *handle, const void *buffer, size_t size,
-			      uint64_t offset, struct tdfs_written *written);
+			      struct tdfs_handle *handle, int flags, const void *buffer,
+			      size_t size, uint64_t offset, struct tdfs_written *written);
 void tdfs_incoming_write_end(struct tdfs_incoming *incoming, const void *buffer,
 			     const struct tdfs_written *written);
 /* To the disk, without publishing. */

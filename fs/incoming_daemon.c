@@ -96,9 +96,15 @@ static void staged_free(void *context, void *file)
 	tdl_staged_free(file);
 }
 
-static void staged_written(void *context, void *file, const void *bytes, size_t size, uint64_t at)
+static uint64_t staged_generation(void *context, void *file)
 {
-	tdl_staged_written(file, bytes, size, at);
+	return tdl_staged_generation(file);
+}
+
+static void staged_written(void *context, void *file, uint64_t generation, const void *bytes,
+			   size_t size, uint64_t at)
+{
+	tdl_staged_written(file, generation, bytes, size, at);
 }
 
 static void staged_cut(void *context, void *file, uint64_t size)
@@ -315,6 +321,7 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 					.create = staged_create,
 					.rename = staged_rename,
 					.remove = staged_remove,
+					.generation = staged_generation,
 					.written = staged_written,
 					.cut = staged_cut,
 					.free = staged_free,

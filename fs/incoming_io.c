@@ -4,6 +4,7 @@
  * when a file is finished; it counts the changes by which others decide that.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -155,17 +156,22 @@ static int write_all(int fd, const char *buffer, size_t size, uint64_t at, size_
 }
 
 int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller *caller,
-			      struct tdfs_handle *handle, const void *buffer, size_t size,
-			      uint64_t offset, struct tdfs_written *written)
+			      struct tdfs_handle *handle, int flags, const void *buffer,
+			      size_t size, uint64_t offset, struct tdfs_written *written)
 {
 	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+	bool appends = flags & O_APPEND;
 	uint64_t before;
 	int fd, why;
 
 	if (!drop || !handle->writes)
 		return EBADF;
 	tdfs_lock(in);
-	why = make_writable(in, drop, caller, handle->appends, offset);
+	/* What the kernel appends it sends with the end as it knows it. Anywhere else belongs a
+	 * write that was asked not to append (RWF_NOAPPEND). */
+	if (offset < drop->base + drop->size || (offset > drop->base + drop->size && !drop->shrank))
+		appends = false;
+	why = make_writable(in, drop, caller, appends, offset);
 	if (why == 0 && offset > INT64_MAX - size)
 		why = EFBIG;
 	if (why) {
@@ -176,9 +182,9 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	 */
 	tdfs_people_note(in, drop, caller->tid, true);
 	before = drop->size;
-	written->at = handle->appends ? before : offset - drop->base;
+	written->at = appends ? before : offset - drop->base;
 	/* From its beginning, by someone who came after the file was spoilt. */
-	if (drop->taint && written->at == 0 && !handle->appends && handle->serial > drop->tainted)
+	if (drop->taint && written->at == 0 && !appends && handle->serial > drop->tainted)
 		tdfs_drop_rewritten(in, drop);
 	if (written->at + size > drop->size)
 		drop->size = written->at + size; /* the next one that appends goes behind */
@@ -188,9 +194,12 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	fd = drop->fd;
 	tdfs_unlock(in);
 
+	if (in->backend.generation)
+		written->generation = in->backend.generation(in->backend.context, drop->file);
 	why = write_all(fd, buffer, size, written->at, &written->done);
 
 	tdfs_lock(in);
+	drop->shrank |= written->done < size;
 	if (written->done < size && drop->size == written->at + size)
 		drop->size = written->done > 0 && written->at + written->done > before
 				     ? written->at + written->done
@@ -215,8 +224,8 @@ void tdfs_incoming_write_end(struct tdfs_incoming *in, const void *buffer,
 	if (!drop)
 		return;
 	if (in->backend.written && written->done > 0)
-		in->backend.written(in->backend.context, drop->file, buffer, written->done,
-				    written->at);
+		in->backend.written(in->backend.context, drop->file, written->generation, buffer,
+				    written->done, written->at);
 	tdfs_lock(in);
 	drop->telling = false;
 	drop->node.users--;
@@ -227,11 +236,12 @@ void tdfs_incoming_write_end(struct tdfs_incoming *in, const void *buffer,
 }
 
 int tdfs_incoming_write(struct tdfs_incoming *in, const struct tdfs_caller *caller,
-			struct tdfs_handle *handle, const void *buffer, size_t size,
+			struct tdfs_handle *handle, int flags, const void *buffer, size_t size,
 			uint64_t offset, size_t *done)
 {
 	struct tdfs_written written = { 0 };
-	int why = tdfs_incoming_write_begin(in, caller, handle, buffer, size, offset, &written);
+	int why = tdfs_incoming_write_begin(in, caller, handle, flags, buffer, size, offset,
+					    &written);
 
 	*done = written.done;
 	tdfs_incoming_write_end(in, buffer, &written);
@@ -280,6 +290,20 @@ int tdfs_incoming_getattr(struct tdfs_incoming *in, uint64_t ino, struct stat *s
 	return node ? 0 : ESTALE;
 }
 
+int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size)
+{
+	int why;
+
+	tdfs_unlock(in);
+	why = ftruncate(drop->fd, (off_t)size) == 0 ? 0 : errno;
+	if (why == 0 && in->backend.cut)
+		in->backend.cut(in->backend.context, drop->file, size);
+	tdfs_lock(in);
+	if (why == 0)
+		drop->size = size;
+	return why;
+}
+
 static int set_size(struct tdfs_incoming *in, struct tdfs_drop *drop,
 		    const struct tdfs_caller *caller, off_t size)
 {
@@ -292,7 +316,11 @@ static int set_size(struct tdfs_incoming *in, struct tdfs_drop *drop,
 	why = make_writable(in, drop, caller, false, (uint64_t)size);
 	if (why)
 		return why;
+	if (drop->writing > 0 && !caller->may_wait)
+		return TDFS_LATER;
+	tdfs_drop_freeze(in, drop);
 	why = tdfs_drop_cut(in, drop, (uint64_t)size - drop->base);
+	tdfs_drop_thaw(in, drop);
 	if (why)
 		return why;
 	drop->changes++;

@@ -203,12 +203,11 @@ static int rename_on_disk(struct rename *r)
 	struct tdfs_drop *drop = r->drop;
 	int why;
 
-	drop->state = TDFS_PUBLISHING;
+	tdfs_drop_freeze(r->in, drop);
 	tdfs_unlock(r->in);
 	why = r->in->backend.rename(r->in->backend.context, drop->file, r->to);
 	tdfs_lock(r->in);
-	drop->state = TDFS_OPEN;
-	pthread_cond_broadcast(&r->in->change);
+	tdfs_drop_thaw(r->in, drop);
 	return why;
 }
 

@@ -199,16 +199,6 @@ struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode
 	return drop;
 }
 
-int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size)
-{
-	if (ftruncate(drop->fd, (off_t)size) != 0)
-		return errno;
-	if (in->backend.cut)
-		in->backend.cut(in->backend.context, drop->file, size);
-	drop->size = size;
-	return 0;
-}
-
 void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	struct tdfs_trash *trash;

@@ -29,7 +29,6 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 	handle->node = node;
 	handle->reads = access != O_WRONLY;
 	handle->writes = access != O_RDONLY;
-	handle->appends = flags & O_APPEND;
 	handle->next = in->handles;
 	handle->link = &in->handles;
 	if (in->handles)
@@ -221,10 +220,17 @@ static int may_truncate(struct tdfs_incoming *in, struct tdfs_drop *drop,
 	return 0;
 }
 
-static int truncate_all(struct tdfs_incoming *in, struct tdfs_drop *drop)
+/* With no write under way, which the caller may not wait for: what it wrote is cut too. */
+static int truncate_all(struct tdfs_incoming *in, struct tdfs_drop *drop,
+			const struct tdfs_caller *caller)
 {
-	int why = drop->size > 0 ? tdfs_drop_cut(in, drop, 0) : 0;
+	int why;
 
+	if (drop->writing > 0 && !caller->may_wait)
+		return TDFS_LATER;
+	tdfs_drop_freeze(in, drop);
+	why = drop->size > 0 ? tdfs_drop_cut(in, drop, 0) : 0;
+	tdfs_drop_thaw(in, drop);
 	if (why)
 		return why;
 	drop->base = 0;
@@ -257,7 +263,7 @@ static int open_drop(struct tdfs_incoming *in, struct tdfs_drop *drop,
 			return why;
 		/* Whoever opened it during the look was not seen. */
 		if (drop->state == TDFS_OPEN && drop->opens == opens)
-			return truncate_all(in, drop);
+			return truncate_all(in, drop, caller);
 	}
 }
 

@@ -31,6 +31,22 @@ void tdfs_drop_wait(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	drop->node.users--;
 }
 
+void tdfs_drop_freeze(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	drop->node.users++;
+	drop->state = TDFS_PUBLISHING;
+	while (drop->writing > 0)
+		pthread_cond_wait(&in->change, &in->lock);
+	drop->node.users--;
+}
+
+void tdfs_drop_thaw(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	if (drop->state == TDFS_PUBLISHING)
+		drop->state = TDFS_OPEN;
+	pthread_cond_broadcast(&in->change);
+}
+
 void tdfs_drop_taint(struct tdfs_drop *drop, const char *why)
 {
 	if (drop->state == TDFS_PUBLISHED)
@@ -77,6 +93,7 @@ static void give_up(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	char text[160];
 
 	(void)tdfs_drop_cut(in, drop, 0);
+	drop->shrank = true;
 	snprintf(text, sizeof text, "not committed: a write failed (%s), what was written is gone",
 		 strerror(drop->failed));
 	refuse(in, drop, drop->failed, text);
@@ -114,9 +131,7 @@ int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const ch
 	if (!copy)
 		return ENOMEM;
 	drop->node.users++;
-	drop->state = TDFS_PUBLISHING;
-	while (drop->writing > 0)
-		pthread_cond_wait(&in->change, &in->lock);
+	tdfs_drop_freeze(in, drop);
 	drop->settled = drop->changes;
 	if (drop->failed)
 		give_up(in, drop);
@@ -124,9 +139,7 @@ int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const ch
 		refuse(in, drop, EIO, drop->taint);
 	else
 		commit(in, drop, copy);
-	if (drop->state == TDFS_PUBLISHING)
-		drop->state = TDFS_OPEN;
-	pthread_cond_broadcast(&in->change);
+	tdfs_drop_thaw(in, drop);
 	drop->node.users--;
 	free(copy);
 	return drop->answer;

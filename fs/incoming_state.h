@@ -12,14 +12,16 @@
  *     PUBLISHED -> OPEN                   bytes came through a descriptor that had not been seen
  *
  * It is frozen while PUBLISHING: whoever wants to write to it, to open it for writing, to rename
- * or to remove it, waits. A drop that is PUBLISHED and still has its name is a ghost.
+ * or to remove it, waits. So it is while its bytes are cut or its name on disk changes. A drop that
+ * is PUBLISHED and still has its name is a ghost.
  *
  * A handle for writing that no close has come for is open, or about to be: between our answer to
  * an open and the descriptor's appearance in /proc there is a moment. Only where each of them has
  * seen a close, /proc is asked.
  *
  * Everything is guarded by tdfs_incoming.lock, but for the staged bytes themselves: `writing`
- * counts the pwrite() calls that run without it, and a commit begins when there are none.
+ * counts the writes that run without it, until they are validated; a commit and a cut begin when
+ * there are none. So bytes are written, cut and validated in the order in which it was answered.
  */
 
 #include <pthread.h>
@@ -94,6 +96,7 @@ struct tdfs_drop {
 	bool telling;	  /* the backend of bytes that were written */
 	unsigned looking; /* closes whose look into /proc is not over */
 	int failed;	  /* errno of a write that failed: there is a hole */
+	bool shrank;	  /* unasked: the kernel may take it for longer than it is */
 	char *taint;	  /* why it must not be published */
 	uint64_t tainted; /* `opens` then: later handles may rewrite it */
 	bool unanswered;  /* the mount ended before a close had its answer */
@@ -111,7 +114,7 @@ struct tdfs_drop {
 struct tdfs_handle {
 	struct tdfs_handle *next, **link; /* of all, for those whose release never comes */
 	struct tdfs_inode *node;
-	bool reads, writes, appends;
+	bool reads, writes;
 	bool closed;	 /* a close has come: whether it is still open, only /proc can tell */
 	uint64_t serial; /* the drop's `opens` when it was made */
 	pid_t opener;	 /* a thread */
@@ -166,7 +169,6 @@ void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st);
 struct tdfs_drop *tdfs_drop_of(struct tdfs_inode *node); /* NULL for a note */
 /* The name, a number behind it where something else is called so already. Free it. */
 char *tdfs_free_name(struct tdfs_incoming *in, const char *name);
-int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size); /* an errno */
 void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop); /* its staged file */
 struct timespec tdfs_time(void);
 
@@ -213,6 +215,10 @@ enum tdfs_sight {
 struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop *drop,
 				     enum tdfs_sight how, pid_t closer, pid_t besides);
 
+/* incoming_io.c */
+/* Sets the size of a frozen drop, an errno; gives the lock up meanwhile. */
+int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size);
+
 /* incoming_publish.c: the commit. */
 bool tdfs_drop_commits(const struct tdfs_drop *drop); /* at its close: the name is ordinary */
 bool tdfs_drop_unpublished(const struct tdfs_drop *drop);
@@ -221,6 +227,10 @@ void tdfs_drop_rewritten(struct tdfs_incoming *in, struct tdfs_drop *drop);
 void tdfs_drop_taint(struct tdfs_drop *drop, const char *why);
 /* Waits until nobody publishes it. */
 void tdfs_drop_wait(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* Freezes an OPEN drop, and waits for the writes that run. Gives the lock up. */
+void tdfs_drop_freeze(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* It goes on: OPEN, unless it was published meanwhile. */
+void tdfs_drop_thaw(struct tdfs_incoming *in, struct tdfs_drop *drop);
 /* Commits an OPEN drop as `source`; gives the lock up meanwhile. Returns the answer. */
 int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source);
 

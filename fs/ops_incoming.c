@@ -235,8 +235,8 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 static int act_write(struct tdfs_op *op)
 {
 	struct tdfs_written written = { 0 };
-	int why = tdfs_incoming_write_begin(op->in, &op->caller, tdfs_op_handle(op), op->data,
-					    op->size, (uint64_t)op->offset, &written);
+	int why = tdfs_incoming_write_begin(op->in, &op->caller, tdfs_op_handle(op), op->fi.flags,
+					    op->data, op->size, (uint64_t)op->offset, &written);
 
 	if (why == TDFS_LATER)
 		return TDFS_LATER;

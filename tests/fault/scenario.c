@@ -157,7 +157,7 @@ static int run_written(const struct scenario *scenario)
 
 		if (pwrite(tdl_staged_fd(now.file), rows + at, piece, (off_t)at) != (ssize_t)piece)
 			abort();
-		tdl_staged_written(now.file, rows + at, piece, at);
+		tdl_staged_written(now.file, tdl_staged_generation(now.file), rows + at, piece, at);
 	}
 	return run_commit(scenario);
 }

@@ -50,7 +50,7 @@ static void commit(tdl_staging *staging, const char *bytes, bool told)
 	cr_assert_eq(tdl_staged_create(staging, "drop", &file, &error), 0);
 	cr_assert_eq(tdl__sys_write(tdl_staged_fd(file), bytes, strlen(bytes)), 0);
 	if (told)
-		tdl_staged_written(file, bytes, strlen(bytes), 0);
+		tdl_staged_written(file, tdl_staged_generation(file), bytes, strlen(bytes), 0);
 	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s", error.message);
 	tdl_staged_free(file);
 	crash_acknowledge(version);

@@ -295,6 +295,7 @@ static void do_write(void)
 	char bytes[3 * ROW];
 	uint64_t offset;
 	size_t done = 0;
+	struct stat st;
 	int why;
 
 	if (file == NULL)
@@ -303,10 +304,17 @@ static void do_write(void)
 		model_row(bytes + i * ROW);
 	if (how == 15)
 		memcpy(bytes, blank, ROW);
+	if (how == 14)
+		file->flags ^= O_APPEND;
 	/* Mostly behind what is there, else somewhere. */
 	offset = how < 9 ? file->position : (uint64_t)next(8) * ROW;
+	/* As the kernel does, which knows the size, but for what is asked not to append. */
+	if (file->flags & O_APPEND && tdfs_incoming_getattr(in, file->ino, &st) == 0 &&
+	    (how != 13 || offset > (uint64_t)st.st_size))
+		offset = (uint64_t)st.st_size;
 	REQUEST(why, process,
-		tdfs_incoming_write(in, &caller, file->handle, bytes, rows * ROW, offset, &done));
+		tdfs_incoming_write(in, &caller, file->handle, file->flags, bytes, rows * ROW,
+				    offset, &done));
 	trace("%d writes %u to %d at %d: %d", process->id, rows * ROW, (int)(file->ino - FIRST),
 	      (int)offset, why);
 	if (why == TDFS_LATER)

@@ -218,7 +218,7 @@ void model_wrote(const struct process *process, const struct open_file *open, co
 		return;
 	}
 	end = file->base + (file->published ? file->size : 0);
-	if (open->flags & O_APPEND)
+	if (open->flags & O_APPEND && offset > file->base + file->size)
 		offset = file->base + file->size;
 	if (offset < end) {
 		must(why == EPERM, "what is published is not written again");
@@ -230,7 +230,7 @@ void model_wrote(const struct process *process, const struct open_file *open, co
 	file->touched = true;
 	file->unasked = file->silent = false;
 	befriend(file, process);
-	if (file->tainted && at == 0 && !(open->flags & O_APPEND) &&
+	if (file->tainted && at == 0 && (!(open->flags & O_APPEND) || file->size > 0) &&
 	    open->serial > file->tainted_at)
 		file->tainted = false;
 	if (why != 0) {

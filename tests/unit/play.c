@@ -19,6 +19,7 @@ struct staged {
 	int fd;
 	char name[256];
 	bool removed;
+	uint64_t generation;
 };
 
 struct world world;
@@ -59,6 +60,32 @@ static void play_free(void *context, void *file)
 	close(((struct staged *)file)->fd);
 	free(file);
 	world.live--;
+}
+
+static void tell(const char *what, uint64_t number)
+{
+	size_t have = strlen(world.told);
+
+	snprintf(world.told + have, sizeof world.told - have, "%s%s %u", have > 0 ? ", " : "", what,
+		 (unsigned)number);
+}
+
+static uint64_t play_generation(void *context, void *file)
+{
+	return ((struct staged *)file)->generation;
+}
+
+static void play_written(void *context, void *file, uint64_t generation, const void *bytes,
+			 size_t size, uint64_t at)
+{
+	cr_expect_eq(generation, ((struct staged *)file)->generation, "no cut came in between");
+	tell("written", at);
+}
+
+static void play_cut(void *context, void *file, uint64_t size)
+{
+	((struct staged *)file)->generation++;
+	tell("cut", size);
 }
 
 static int play_commit(void *context, void *file, const char *source, uid_t uid, tdl_error *error)
@@ -138,6 +165,9 @@ void play_setup(void)
 					.rename = play_rename,
 					.remove = play_remove,
 					.free = play_free,
+					.generation = play_generation,
+					.written = play_written,
+					.cut = play_cut,
 					.commit = play_commit,
 					.look = play_look,
 					.find = play_find,
@@ -208,14 +238,26 @@ struct tdfs_handle *reopen(pid_t tid, const char *name, int flags)
 	return handle;
 }
 
-int write_at(pid_t tid, struct tdfs_handle *handle, const char *text, uint64_t offset)
+static int write_with(pid_t tid, struct tdfs_handle *handle, int flags, const char *text,
+		      uint64_t offset)
 {
 	struct tdfs_caller caller = who(tid);
 	size_t done = 0;
-	int why = tdfs_incoming_write(in, &caller, handle, text, strlen(text), offset, &done);
+	int why =
+		tdfs_incoming_write(in, &caller, handle, flags, text, strlen(text), offset, &done);
 
 	cr_expect(why || done == strlen(text));
 	return why;
+}
+
+int write_at(pid_t tid, struct tdfs_handle *handle, const char *text, uint64_t offset)
+{
+	return write_with(tid, handle, 0, text, offset);
+}
+
+int append_at(pid_t tid, struct tdfs_handle *handle, const char *text, uint64_t offset)
+{
+	return write_with(tid, handle, O_APPEND, text, offset);
 }
 
 int flush(pid_t tid, struct tdfs_handle *handle)

@@ -21,6 +21,7 @@ struct world {
 	unsigned waits; /* until this many waits have passed */
 	pid_t killed;	/* a process that is being killed */
 	char committed[4096], source[256], said[512];
+	char told[256]; /* of writes and cuts, in the order in which the disk hears of them */
 	uid_t uid;
 	void (*during_commit)(void), (*during_look)(void);
 };
@@ -41,6 +42,8 @@ int open_it(pid_t tid, const char *name, int flags, struct tdfs_handle **handle)
 /* As the kernel does: a stale inode is looked up again, once; what is not there is created. */
 struct tdfs_handle *reopen(pid_t tid, const char *name, int flags);
 int write_at(pid_t tid, struct tdfs_handle *handle, const char *text, uint64_t offset);
+/* With O_APPEND; the offset is the end as the kernel knows it. */
+int append_at(pid_t tid, struct tdfs_handle *handle, const char *text, uint64_t offset);
 int flush(pid_t tid, struct tdfs_handle *handle);
 void release(struct tdfs_handle *handle);
 int rename_it(pid_t tid, const char *from, const char *to);

@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(incoming, .init = play_setup, .fini = play_teardown, .timeout = 60);
 
@@ -158,7 +160,7 @@ Test(incoming, two_handles_one_file)
 
 	write_at(7, one, "x\n", 0);
 	cr_assert_eq(open_it(8, "a", O_WRONLY | O_APPEND, &two), 0);
-	write_at(8, two, "y\n", 0);
+	append_at(8, two, "y\n", 2);
 	world.held = true;
 	cr_expect_eq(flush(8, two), 0);
 	world.held = false;
@@ -169,16 +171,104 @@ Test(incoming, two_handles_one_file)
 	cr_expect_eq(world.commits, 1);
 }
 
-Test(incoming, appends_go_to_the_end_whatever_the_offset)
+/* After a write that failed the kernel may believe the file to be longer than it is. */
+Test(incoming, appends_go_to_the_end_wherever_the_kernel_thinks_it_is)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY | O_APPEND);
+	struct tdfs_caller caller = who(7);
+	size_t done;
+
+	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, O_APPEND, (void *)8, 99, 0, &done),
+		     EFAULT);
+	cr_expect_eq(flush(7, handle), EFAULT);
+	append_at(7, handle, "x\n", 99);
+	append_at(7, handle, "y\n", 101);
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_str_eq(world.committed, "x\ny\n");
+	release(handle);
+}
+
+Test(incoming, a_handle_appends_as_long_as_its_flags_say_so)
 {
 	struct tdfs_handle *handle = create(7, "a", O_WRONLY | O_APPEND);
 
-	write_at(7, handle, "x\n", 0);
+	append_at(7, handle, "x\n", 0);
 	write_at(7, handle, "y\n", 0);
-	write_at(7, handle, "z\n", 99);
+	append_at(7, handle, "z\n", 2);
+	/* Asked not to append, the kernel gives the offset that was asked for. */
+	append_at(7, handle, "Z", 2);
 	flush(7, handle);
-	cr_expect_str_eq(world.committed, "x\ny\nz\n");
+	cr_expect_str_eq(world.committed, "y\nZ\n");
 	release(handle);
+}
+
+/* ---- Writes and cuts come in the order in which they were answered ------------------------- */
+
+struct cut {
+	const char *how;
+	int why;
+};
+
+static void *cut_it(void *argument)
+{
+	struct tdfs_caller caller = who(7);
+	struct stat change = { .st_size = 0 }, st;
+	struct tdfs_handle *handle;
+	struct cut *cut = argument;
+
+	if (strcmp(cut->how, "ftruncate") == 0) {
+		cut->why = tdfs_incoming_setattr(in, &caller, lookup(7, "a", NULL), &change,
+						 TDFS_SET_SIZE, &st);
+	} else {
+		cut->why = open_it(7, "a", O_WRONLY | O_TRUNC, &handle);
+		if (cut->why == 0)
+			release(handle);
+	}
+	return NULL;
+}
+
+/* The writer has its answer, and cuts the file before what it wrote is validated. */
+static void cut_between_the_halves(const char *how)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY), *second;
+	struct tdfs_caller caller = who(7);
+	struct tdfs_written first = { 0 };
+	struct cut cut = { .how = how };
+	struct stat change = { .st_size = 0 }, st;
+	uint64_t ino = lookup(7, "a", NULL);
+	pthread_t thread;
+
+	cr_assert_eq(tdfs_incoming_write_begin(in, &caller, handle, 0, "x\n", 2, 0, &first), 0);
+	caller.may_wait = false;
+	cr_expect_eq(tdfs_incoming_setattr(in, &caller, ino, &change, TDFS_SET_SIZE, &st),
+		     TDFS_LATER);
+	world.own = true;
+	cr_expect_eq(tdfs_incoming_open(in, &caller, ino, O_WRONLY | O_TRUNC, &second), TDFS_LATER);
+	cr_assert_eq(pthread_create(&thread, NULL, cut_it, &cut), 0);
+	/* Until the file is frozen for it, and nobody can open it. */
+	for (int i = 0; i < 10000 && tdfs_incoming_open(in, &caller, ino, O_WRONLY, &second) == 0;
+	     i++) {
+		release(second);
+		usleep(1000);
+	}
+	tdfs_incoming_write_end(in, "x\n", &first);
+	pthread_join(thread, NULL);
+	cr_expect_eq(cut.why, 0);
+	cr_expect_str_eq(world.told, "written 0, cut 0");
+	write_at(7, handle, "y\n", 0);
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_str_eq(world.committed, "y\n");
+	release(handle);
+}
+
+Test(incoming, ftruncate_waits_for_what_is_being_validated)
+{
+	cut_between_the_halves("ftruncate");
+}
+
+Test(incoming, so_does_o_trunc)
+{
+	cut_between_the_halves("O_TRUNC");
 }
 
 /* ---- Refusals ----------------------------------------------------------------------------- */
@@ -271,8 +361,10 @@ Test(incoming, a_failed_write_is_never_committed)
 
 	write_at(7, handle, "x\n", 0);
 	/* A buffer that is not there: the write fails as on a full disk. */
-	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, (void *)8, 4096, 2, &done), EFAULT);
-	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, (void *)8, 4096, 50, &done), EFAULT);
+	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, 0, (void *)8, 4096, 2, &done),
+		     EFAULT);
+	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, 0, (void *)8, 4096, 50, &done),
+		     EFAULT);
 	cr_expect(lookup(7, "a", &st) != 0 && st.st_size == 2, "what was not written has no size");
 	write_at(7, handle, "y\n", 4098);
 	cr_expect_eq(flush(7, handle), EFAULT);
@@ -380,7 +472,7 @@ Test(incoming, appending_does_not_make_it_good)
 
 	kill_one("a");
 	handle = reopen(8, "a", O_WRONLY | O_APPEND);
-	write_at(8, handle, "y\n", 0);
+	append_at(8, handle, "y\n", 2);
 	cr_expect_eq(flush(8, handle), EIO);
 	release(handle);
 	cr_expect_eq(world.commits, 0);
@@ -405,7 +497,8 @@ Test(incoming, but_not_where_a_write_has_failed)
 	size_t done;
 
 	write_at(7, handle, "x\n", 0);
-	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, (void *)8, 4096, 2, &done), EFAULT);
+	cr_expect_eq(tdfs_incoming_write(in, &caller, handle, 0, (void *)8, 4096, 2, &done),
+		     EFAULT);
 	world.killed = 7;
 	world.held = true;
 	cr_expect_eq(flush(7, handle), 0);

@@ -179,7 +179,7 @@ Test(incoming_names, opened_for_writing_it_is_a_fresh_drop)
 	drop(7, "a", "x\n");
 	handle = reopen(7, "a", O_WRONLY | O_APPEND);
 	cr_expect_str_eq(listing(), "a");
-	write_at(7, handle, "y\n", 2);
+	append_at(7, handle, "y\n", 0);
 	cr_expect_eq(flush(7, handle), 0);
 	release(handle);
 	cr_expect_eq(world.commits, 2);
@@ -354,7 +354,7 @@ static void close_meanwhile(void)
 	world.during_commit = NULL;
 	caller.may_wait = false;
 	cr_expect_eq(tdfs_incoming_open(in, &caller, ino, O_WRONLY, &handle), TDFS_LATER);
-	cr_expect_eq(tdfs_incoming_write(in, &caller, other, "z", 1, 5, &done), TDFS_LATER);
+	cr_expect_eq(tdfs_incoming_write(in, &caller, other, 0, "z", 1, 5, &done), TDFS_LATER);
 	cr_expect_eq(tdfs_incoming_unlink(in, &caller, "a"), TDFS_LATER);
 	cr_expect_eq(tdfs_incoming_rename(in, &caller, "a", "b", 0), TDFS_LATER);
 	pthread_create(&thread, NULL, close_too, NULL);
