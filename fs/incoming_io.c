@@ -359,6 +359,12 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 			node->uid = change->st_uid;
 		if (what & TDFS_SET_GID)
 			node->gid = change->st_gid;
+		if (drop && drop->note) {
+			drop->note->node.mode = node->mode & 0444;
+			drop->note->node.uid = node->uid;
+			drop->note->node.gid = node->gid;
+			drop->note->node.ctime = now;
+		}
 		if (what & (TDFS_SET_ATIME | TDFS_SET_ATIME_NOW))
 			node->atime = what & TDFS_SET_ATIME_NOW ? now : change->st_atim;
 		if (what & (TDFS_SET_MTIME | TDFS_SET_MTIME_NOW))

@@ -266,7 +266,8 @@ void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char 
 		return; /* the log has it */
 	}
 	note->node.kind = TDFS_NOTE;
-	note->node.mode = 0444;
+	/* It may quote what is in the drop. */
+	note->node.mode = drop->node.mode & 0444;
 	note->node.uid = drop->node.uid;
 	note->node.gid = drop->node.gid;
 	if (asprintf(&note->text, "%s\n", text) < 0)

@@ -5,9 +5,10 @@
  *
  * Every request that a tool can cause has an answer here, because libfuse's own for a missing
  * function is ENOSYS: users would read "Function not implemented", and the kernel would not ask
- * again, for no file of the mount. Left out on purpose are those where that is wanted: extended
- * attributes (one ENOSYS saves a request with each write), locks and access (the kernel's own do),
- * lseek and copy_file_range (the kernel falls back to what is right for files without holes).
+ * again, for no file of the mount. Left out on purpose are those where that is wanted: reading
+ * extended attributes (one ENOSYS saves a request with each write), locks and access (the kernel's
+ * own do), lseek and copy_file_range (the kernel falls back to what is right for files without
+ * holes).
  */
 #include "ops.h"
 
@@ -240,6 +241,17 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 	HAND_ON(fallocate, ino, EROFS, EOPNOTSUPP, ino, mode, offset, length, fi);
 }
 
+static void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+			size_t size, int flags)
+{
+	HAND_ON(setxattr, ino, EROFS, EPERM, ino, name, value, size, flags);
+}
+
+static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	HAND_ON(removexattr, ino, EROFS, EPERM, ino, name);
+}
+
 const struct fuse_lowlevel_ops tdfs_ops = {
 	.init = op_init,
 	.lookup = op_lookup,
@@ -268,6 +280,8 @@ const struct fuse_lowlevel_ops tdfs_ops = {
 	.releasedir = op_releasedir,
 	.fsyncdir = op_fsyncdir,
 	.statfs = op_statfs,
+	.setxattr = op_setxattr,
+	.removexattr = op_removexattr,
 	.ioctl = op_ioctl,
 	.fallocate = op_fallocate,
 };

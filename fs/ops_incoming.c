@@ -315,6 +315,25 @@ static int act_setattr(struct tdfs_op *op)
 	return 0;
 }
 
+/*
+ * rsync -a and cp -a set the times of the directory they copy into: granted, not kept. Its mode and
+ * owner are the table's: whoever wants others must not believe that he has them now.
+ */
+static void set_directory(fuse_req_t req, const struct stat *change, int to_set)
+{
+	struct stat st;
+	int why = tdfs_incoming_dir_stat(tdfs_of(req), &st);
+
+	if (why == 0 && ((to_set & FUSE_SET_ATTR_MODE && (change->st_mode ^ st.st_mode) & 07777) ||
+			 (to_set & FUSE_SET_ATTR_UID && change->st_uid != st.st_uid) ||
+			 (to_set & FUSE_SET_ATTR_GID && change->st_gid != st.st_gid)))
+		why = EPERM;
+	if (why)
+		fuse_reply_err(req, why);
+	else
+		fuse_reply_attr(req, &st, TDFS_MOMENT);
+}
+
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *change, int to_set,
 		       struct fuse_file_info *fi)
 {
@@ -333,9 +352,8 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *change, int 
 	};
 	struct tdfs_op op = tdfs_op_of(req, ino, act_setattr);
 
-	/* rsync -a and cp -a set the times of the directory they copy into: granted, not kept. */
 	if (ino == TDFS_INO_INCOMING) {
-		op_getattr(req, ino, fi);
+		set_directory(req, change, to_set);
 		return;
 	}
 	for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
@@ -352,9 +370,37 @@ static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 	fuse_reply_none(req);
 }
 
+/* As the kernel forgets, many at once: whenever it needs memory, or a process has ended. */
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+	for (size_t i = 0; i < count; i++)
+		if (forgets[i].ino >= TDFS_INO_STAGED)
+			tdfs_incoming_forget(tdfs_of(req)->incoming, forgets[i].ino,
+					     forgets[i].nlookup);
+	fuse_reply_none(req);
+}
+
+/* ---- Extended attributes ------------------------------------------------------------------ */
+
+/*
+ * Taken and not kept, so that a copy that preserves them does not fail when its rows are committed
+ * already. The kernel has asked whether the caller may; of an ACL it has not everywhere.
+ */
+static void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+			size_t size, int flags)
+{
+	fuse_reply_err(req, ino == TDFS_INO_INCOMING ? EPERM : 0);
+}
+
+static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	fuse_reply_err(req, ino == TDFS_INO_INCOMING ? EPERM : 0);
+}
+
 const struct fuse_lowlevel_ops tdfs_incoming_ops = {
 	.lookup = tdfs_incoming_op_lookup,
 	.forget = op_forget,
+	.forget_multi = op_forget_multi,
 	.getattr = op_getattr,
 	.setattr = op_setattr,
 	.mknod = tdfs_incoming_op_mknod,
@@ -372,6 +418,8 @@ const struct fuse_lowlevel_ops tdfs_incoming_ops = {
 	.release = op_release,
 	.fsync = op_fsync,
 	.fallocate = op_fallocate,
+	.setxattr = op_setxattr,
+	.removexattr = op_removexattr,
 	.opendir = tdfs_incoming_op_opendir,
 	.readdir = tdfs_incoming_op_readdir,
 	.readdirplus = tdfs_incoming_op_readdirplus,

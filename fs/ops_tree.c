@@ -116,7 +116,9 @@ static void tree_statfs(fuse_req_t req, fuse_ino_t ino)
 		fuse_reply_err(req, errno);
 		return;
 	}
-	st.f_namemax = 255;
+	/* Programs ask for this before they make up a temporary name. */
+	st.f_namemax =
+		ino == TDFS_INO_INCOMING || ino >= TDFS_INO_STAGED ? TDL_STAGED_NAME_MAX : 255;
 	fuse_reply_statfs(req, &st);
 }
 
