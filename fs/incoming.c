@@ -189,6 +189,7 @@ void tdfs_incoming_adopt(struct tdfs_incoming *in, void *file, int fd, const cha
 	if (free_name)
 		drop = tdfs_drop_new(in, free_name, 0644, st.st_uid, st.st_gid, file, fd);
 	if (drop) {
+		tdfs_inode_appears(&drop->node);
 		drop->size = (uint64_t)st.st_size;
 		drop->node.mtime = (struct timespec){ .tv_sec = mtime / 1000,
 						      .tv_nsec = mtime % 1000 * 1000000 };

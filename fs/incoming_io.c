@@ -112,6 +112,7 @@ static int reopen(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	drop->size = 0;
 	drop->state = TDFS_OPEN;
 	drop->answer = 0;
+	tdfs_inode_appears(&drop->node);
 	in->changed = tdfs_time();
 	return 0;
 }

@@ -35,6 +35,7 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	}
 	if (why == 0) {
 		node->lookups++;
+		node->seen_by = caller->tid;
 		tdfs_inode_stat(node, st);
 	} else if (node) {
 		tdfs_inode_settle(in, node);
@@ -94,6 +95,8 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 
 		if (!node)
 			return ENOENT;
+		if (!tdfs_inode_checked(node, caller))
+			return ESTALE;
 		if (!drop) {
 			unlink_note(in, node);
 			return 0;
@@ -154,6 +157,8 @@ static int check_target(struct rename *r)
 	struct tdfs_drop *target = tdfs_drop_of(node);
 	bool there = node && tdfs_inode_listed(node);
 
+	if (there && node != &r->drop->node && !tdfs_inode_checked(node, r->caller))
+		return ESTALE;
 	if (target && target != r->drop && target->state == TDFS_PUBLISHING) {
 		tdfs_drop_wait(r->in, target);
 		return AGAIN;
@@ -183,6 +188,13 @@ static int take_name(struct rename *r)
 		tdfs_drop_wait(in, target);
 	if (target == r->drop)
 		return 0;
+	if (target && target->state == TDFS_OPEN && !tdfs_inode_checked(&target->node, r->caller)) {
+		/* It came while we were busy, and stays. */
+		if (r->drop->state != TDFS_PUBLISHED)
+			return ESTALE;
+		tdfs_ghost_end(in, r->drop);
+		return 0;
+	}
 	if (target && target->state == TDFS_PUBLISHED) {
 		tdfs_ghost_end(in, target);
 		target = NULL;
@@ -271,6 +283,8 @@ static int rename_locked(struct rename *r)
 	r->drop = tdfs_drop_of(node);
 	if (!r->drop)
 		return EPERM;
+	if (!tdfs_inode_checked(node, r->caller))
+		return ESTALE;
 	if (r->drop->state == TDFS_PUBLISHING) {
 		tdfs_drop_wait(in, r->drop);
 		return AGAIN;

@@ -119,6 +119,18 @@ int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const
 	return 0;
 }
 
+void tdfs_inode_appears(struct tdfs_inode *node)
+{
+	node->appeared = true;
+	node->seen_by = 0;
+}
+
+bool tdfs_inode_checked(const struct tdfs_inode *node, const struct tdfs_caller *caller)
+{
+	return !node->appeared || caller->uid == node->uid ||
+	       (caller->tid > 0 && caller->tid == node->seen_by);
+}
+
 static int node_add(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
 {
 	struct tdfs_inode **at;

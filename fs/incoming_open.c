@@ -121,10 +121,15 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 		node = tdfs_inode_by_name(in, name);
 		if (node && tdfs_inode_listed(node)) {
 			uint64_t ino = node->ino;
+			uid_t uid = node->uid;
 
 			tdfs_unlock(in);
 			if (!handle || flags & O_EXCL)
 				return EEXIST;
+			/* The kernel has found nothing there and checked nothing: it has to look
+			 * again. */
+			if (uid != caller->uid)
+				return ESTALE;
 			why = open_existing(in, caller, ino, flags, st, handle);
 			if (why != ESTALE)
 				return why;
@@ -172,8 +177,10 @@ static int open_published(struct tdfs_incoming *in, struct tdfs_drop *drop,
 	name = strdup(node->name);
 	if (!name)
 		return ENOMEM;
-	if (make_drop(in, name, node->mode, node->uid, node->gid, &fresh) == 0)
+	if (make_drop(in, name, node->mode, node->uid, node->gid, &fresh) == 0) {
 		fresh->unasked = true;
+		tdfs_inode_appears(&fresh->node);
+	}
 	free(name);
 	return ESTALE;
 }

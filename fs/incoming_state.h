@@ -53,6 +53,10 @@ struct tdfs_inode {
 	uint64_t lookups; /* that the kernel has not forgotten */
 	unsigned users;	  /* handles and running functions */
 	char *name;	  /* NULL: it has none any more */
+	/* It got its name, or was listed again, by something else than a request for that name:
+	 * what the kernel looked up before, it may have found to be nothing, or another's. */
+	bool appeared;
+	pid_t seen_by; /* the last thread that looked it up since, or 0 */
 	struct tdfs_inode *by_ino, *by_name;
 	struct tdfs_inode *next, *previous; /* all nodes, by inode number */
 	mode_t mode;
@@ -163,6 +167,11 @@ bool tdfs_inode_listed(const struct tdfs_inode *node);
 bool tdfs_inode_is_ghost(const struct tdfs_inode *node);
 /* Renames a node; NULL takes its name away. Nothing else may have the name. An errno. */
 int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name);
+void tdfs_inode_appears(struct tdfs_inode *node);
+/* Whether the kernel has asked for it in the caller's name and so has checked what he may do with
+ * it; or the caller owns it. Else the answer to whatever changes the name is ESTALE, on which the
+ * kernel looks the name up again and checks. */
+bool tdfs_inode_checked(const struct tdfs_inode *node, const struct tdfs_caller *caller);
 /* Frees it where nothing refers to it any more. */
 void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node);
 void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st);

@@ -67,10 +67,17 @@ static const char *a_name(void)
 	return names[next(7)];
 }
 
+/* Of two users: what they may do with each other's files is the kernel's affair, as long as it can
+ * know of them. */
+static uid_t uid_of(const struct process *process)
+{
+	return 1000 + (uid_t)(process->id & 1);
+}
+
 static struct tdfs_caller caller_of(const struct process *process, bool may_wait)
 {
 	return (struct tdfs_caller){ .tid = process != NULL ? process->id : 0,
-				     .uid = 1000,
+				     .uid = process != NULL ? uid_of(process) : 0,
 				     .gid = 100,
 				     .may_wait = may_wait };
 }
@@ -144,8 +151,10 @@ static void do_open(struct process *process, const char *name, int flags, bool c
 		return;
 	REQUEST(why, process, tdfs_incoming_create(in, &caller, name, 0644, flags, &st, &handle));
 	trace("%d creates %s, flags %o: %d", process->id, name, (unsigned)flags, why);
+	must(why != ESTALE || before != world.nested, "a name that nobody has is free");
 	if (why)
 		return;
+	must(st.st_uid == uid_of(process), "create gives nobody another's file");
 	model_created(process, name, st.st_ino);
 	opened(process, handle, st.st_ino, flags);
 	tdfs_incoming_forget(in, st.st_ino, 1);
@@ -420,11 +429,18 @@ static void do_rename(struct process *process, const char *from, const char *to,
 
 static void do_unlink(struct process *process, const char *name)
 {
+	struct stat st;
 	int why;
 
 	if (process == NULL || (depth > 0 && names_locked))
 		return;
 	names_locked = names_locked || depth == 0;
+	/* As the kernel does, which checks what it has found. */
+	REQUEST(why, process, tdfs_incoming_lookup(in, &caller, name, &st));
+	if (why)
+		return;
+	model_seen(process, name, &st);
+	tdfs_incoming_forget(in, st.st_ino, 1);
 	REQUEST(why, process, tdfs_incoming_unlink(in, &caller, name));
 	trace("%d removes %s: %d", process->id, name, why);
 	model_unlinked(process, name, why);

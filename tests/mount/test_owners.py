@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Whose a file in incoming/ is, and who may look into it: two users of one mount of root's."""
 
+import concurrent.futures
 import os
 import stat
 
@@ -75,3 +76,60 @@ class Folder(TwoUsers):
         long = "n" * 222
         self.gives(1, 1, f"cp $S/s1 $I/{long}")
         self.refuses(f"cp $S/s1 $I/{long}n")
+
+
+# Ann drops a private file again and again, each time once more within the moment in which its
+# name is still hers; Ben opens the name as any program does that writes a file.
+ANNS = """
+os.umask(0o077)
+end = time.monotonic() + float(sys.argv[1])
+rounds = 0
+while time.monotonic() < end:
+    for flags in (os.O_TRUNC | os.O_CREAT, 0):
+        try:
+            f = os.open(I + "/x", os.O_WRONLY | flags, 0o600)
+        except OSError:
+            continue
+        rounds += 1
+        # Ben may remove it, or open the same one after it: what becomes of it is no matter here.
+        try:
+            os.write(f, d)
+            time.sleep(0.0002)
+            os.close(f)
+        except OSError:
+            pass
+print(rounds)
+"""
+BENS = """
+import errno
+os.umask(0o077)
+end = time.monotonic() + float(sys.argv[1])
+got = stale = 0
+while time.monotonic() < end:
+    try:
+        f = os.open(I + "/x", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        stale += error.errno == errno.ESTALE
+        continue
+    if os.fstat(f).st_uid != os.getuid():
+        got += 1
+    else:
+        os.unlink(I + "/x")
+    os.close(f)
+print(got, stale)
+"""
+
+
+class Races(TwoUsers):
+    seconds = os.environ.get("TDL_RACE_SECONDS", "3")
+
+    def test_nobody_gets_anothers_file(self):
+        with concurrent.futures.ThreadPoolExecutor() as both:
+            ann = both.submit(self.python, ANNS, self.seconds, user=ANN)
+            ben = both.submit(self.python, BENS, self.seconds, user=BEN)
+        self.assertEqual((ann.result().status, ben.result().status), (0, 0), f"{ann.result()} {ben.result()}")
+        got, stale = map(int, ben.result().out.split())
+        print(f"# Ann wrote {int(ann.result().out)} times; Ben got {got} of hers, ESTALE {stale} times")
+        self.assertEqual(got, 0)
+        # The kernel looks again once; only who is unlucky twice hears of it.
+        self.assertLess(stale, 20 * float(self.seconds))

@@ -275,10 +275,13 @@ void release(struct tdfs_handle *handle)
 	cr_expect_eq(tdfs_incoming_release(in, &caller, handle), 0);
 }
 
+/* As the kernel does, both look the names up first. */
 int rename_it(pid_t tid, const char *from, const char *to)
 {
 	struct tdfs_caller caller = who(tid);
 
+	(void)lookup(tid, from, NULL);
+	(void)lookup(tid, to, NULL);
 	return tdfs_incoming_rename(in, &caller, from, to, 0);
 }
 
@@ -286,6 +289,7 @@ int unlink_it(pid_t tid, const char *name)
 {
 	struct tdfs_caller caller = who(tid);
 
+	(void)lookup(tid, name, NULL);
 	return tdfs_incoming_unlink(in, &caller, name);
 }
 
