@@ -15,6 +15,8 @@
 #include "schema.h"
 #include "wide.h"
 
+const char tdl__row_end[] = "the end of the line";
+
 static unsigned mask_of(size_t n)
 {
 	return n >= 16 ? 0xffff : (1u << n) - 1;
@@ -398,7 +400,7 @@ bool tdl__row_judge(struct tdl__row *row, const char *line, size_t n)
 		return false;
 	p = skip_blank(row, p);
 	if (p != walk.end)
-		refuse(&walk, TDL__FAULT_SYNTAX, p, "the end of the line");
+		refuse(&walk, TDL__FAULT_SYNTAX, p, tdl__row_end);
 	else if (row->unknown_count > 0)
 		refuse(&walk, TDL__FAULT_UNKNOWN, row->unknown[0].p, NULL);
 	else if (walk.has_repeat)

@@ -62,6 +62,9 @@ struct tdl__fault {
 	const char *expected; /* "a comma" */
 };
 
+/* The `expected` of a line that goes on behind its row. */
+extern const char tdl__row_end[];
+
 #define TDL__UNKNOWN_SHOWN 8
 
 struct tdl__row {

@@ -204,8 +204,7 @@ static int fail_syntax(const struct tdl__fault *fault, const char *end, const ch
 				    "%s: byte %" PRIu64 ": %s is not a number as JSON writes it",
 				    where, column, shown);
 	}
-	/* Behind a whole row, so something stands before it. */
-	if (*at == '{' && at[-1] == '\r')
+	if (fault->expected == tdl__row_end && *at == '{' && at[-1] == '\r')
 		return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 				    "%s: byte %" PRIu64 ": a CR alone does not end a line; "
 				    "convert the file with: tr '\\r' '\\n'",
