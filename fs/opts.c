@@ -67,11 +67,16 @@ static const char *const passed_on[] = {
 
 /* What mount(8) and fstab lines bring along and what means nothing to a daemon. */
 static const char *const ignored[] = {
-	"defaults", "nonempty",	  "relatime", "norelatime", "strictatime", "nostrictatime",
-	"diratime", "nodiratime", "lazytime", "nolazytime", "auto",	   "noauto",
-	"user",	    "nouser",	  "users",    "nousers",    "owner",	   "noowner",
-	"group",    "nogroup",	  "_netdev",  "nofail",	    "silent",	   "loud",
-	"mand",	    "nomand",	  "iversion", "noiversion",
+	"defaults", "nonempty", "lazytime", "nolazytime", "auto",   "noauto",
+	"user",	    "nouser",	"users",    "nousers",	  "owner",  "noowner",
+	"group",    "nogroup",	"_netdev",  "nofail",	  "silent", "loud",
+	"mand",	    "nomand",	"iversion", "noiversion",
+};
+
+/* Mount flags that libfuse does not know: nothing to a daemon, but a remount sets them. */
+static const char *const for_remount[] = {
+	"relatime", "norelatime", "strictatime", "nostrictatime",
+	"diratime", "nodiratime", "symfollow",	 "nosymfollow",
 };
 
 /* What /proc/mounts shows of a FUSE mount: mount(8) repeats it in a remount. */
@@ -215,8 +220,10 @@ static int take_flag(struct tdfs_options *options, const char *name, const char 
 		options->debug = options->foreground = true;
 	} else if (strcmp(name, "remount") == 0) {
 		options->remount = true;
-	} else if (LISTED(passed_on, name)) {
-		if (tdfs_options_append(&options->flags, name, NULL) < 0)
+	} else if (LISTED(passed_on, name) || LISTED(for_remount, name)) {
+		if (tdfs_options_append(&options->remount_flags, name, NULL) < 0 ||
+		    (LISTED(passed_on, name) &&
+		     tdfs_options_append(&options->flags, name, NULL) < 0))
 			return no_memory(why, size);
 	} else if (strcmp(name, "default_permissions") != 0 && !LISTED(ignored, name)) {
 		return refuse(why, size, "unknown option: %s", name);
@@ -319,7 +326,7 @@ int tdfs_options_parse(struct tdfs_options *options, int count, char *const *arg
 					  .max_threads = DEFAULT_THREADS,
 					  .max_read = TDFS_MAX_READ,
 					  .read_ahead_kib = DEFAULT_AHEAD };
-	if (set_text(&options->flags, "") < 0)
+	if (set_text(&options->flags, "") < 0 || set_text(&options->remount_flags, "") < 0)
 		return no_memory(why, size);
 	for (int i = 0; i < count; i++) {
 		const char *word = arguments[i];
@@ -363,5 +370,6 @@ void tdfs_options_clear(struct tdfs_options *options)
 	free(options->subtype);
 	free(options->log);
 	free(options->flags);
+	free(options->remount_flags);
 	*options = (struct tdfs_options){ 0 };
 }

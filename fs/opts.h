@@ -45,6 +45,7 @@ struct tdfs_options {
 	char *subtype;		 /* NULL: tinydeltafs */
 	char *log;		 /* the file for messages; NULL: syslog */
 	char *flags; /* generic mount flags, separated by commas, escaped for libfuse; "" none */
+	char *remount_flags; /* the same and those that libfuse does not know, in their order */
 };
 
 #define TDFS_MAX_READ (1u << 20) /* of one request; a buffer's size */

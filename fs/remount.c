@@ -28,13 +28,27 @@ static bool can_be_written(const char *mountpoint)
 	return n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 && (st.st_mode & 0222) != 0;
 }
 
-static int run_mount(const char *list, const char *mountpoint)
+/* With `complete` the list has all the flags there are to be; else those not in it stay. */
+static int run_mount(const char *list, bool complete, const char *mountpoint)
 {
-	const char *const arguments[] = { "mount", "-i", "-o", list, "--", mountpoint, NULL };
+	const char *const arguments[] = {
+		"mount",
+		"-i",
+		"--options-mode",
+		complete ? "ignore" : "prepend",
+		"-o",
+		list,
+		"--",
+		mountpoint,
+		NULL,
+	};
 	pid_t child = fork();
 	int status = 0;
 
 	if (child == 0) {
+		/* Of util-linux 2.39 and newer: by mount(2). The kernel refuses every option of a
+		 * FUSE file system in a reconfiguration by fsconfig(2), those too that stay. */
+		setenv("LIBMOUNT_FORCE_MOUNT2", "always", 1);
 		execv(MOUNT, (char *const *)arguments);
 		tdfs_msg(LOG_ERR, MOUNT ": %s", strerror(errno));
 		_exit(EXIT_FAILURE);
@@ -61,11 +75,12 @@ int tdfs_remount(const struct tdfs_options *options)
 		return EXIT_FAILURE;
 	}
 	if (asprintf(&list, "remount,%s%s%s", options->read_only ? "ro" : "rw",
-		     options->flags[0] != '\0' ? "," : "", options->flags) < 0) {
+		     options->remount_flags[0] != '\0' ? "," : "", options->remount_flags) < 0) {
 		tdfs_msg(LOG_ERR, "out of memory");
 		return EXIT_FAILURE;
 	}
-	status = run_mount(list, options->mountpoint);
+	/* mount(8) has made a list that has facts in it of what the mount has and what is asked. */
+	status = run_mount(list, options->fact != NULL, options->mountpoint);
 	free(list);
 	return status;
 }

@@ -24,6 +24,7 @@
 #include "background.h"
 #include "incoming.h"
 #include "msg.h"
+#include "notify.h"
 #include "opts.h"
 #include "place.h"
 
@@ -78,7 +79,7 @@ static void *keep(void *argument)
 	struct keeper *keeper = argument;
 	sigset_t signals;
 	struct stat st;
-	int caught;
+	int caught, error;
 
 	/* The first request after the kernel's greeting. Where the mount is gone again, it fails or
 	 * finds what was there before. */
@@ -87,6 +88,9 @@ static void *keep(void *argument)
 		tune(keeper, st.st_dev);
 		if (keeper->ready >= 0 && !tdfs_background_detach(keeper->ready))
 			stop_loop(keeper);
+		error = tdfs_notify_ready();
+		if (error != 0)
+			tdfs_msg(LOG_WARNING, "NOTIFY_SOCKET: %s", strerror(error));
 	}
 	ending_signals(&signals);
 	sigaddset(&signals, POKE);

@@ -37,7 +37,7 @@ static const char *const help[] = {
 	"  -v             say which program is run",
 	"  -N NAMESPACE   mount in this mount namespace, a file or a process id",
 	"  -o OPTIONS     options, separated by commas",
-	"  -t TYPE        taken and ignored: tinydelta, with any subtype",
+	"  -t TYPE        taken and ignored: tinydelta, with any subtype, or tinydeltafs",
 	"  -h, --help     show this help and exit",
 	"  -V, --version  show the version and exit",
 };
@@ -138,6 +138,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 			break;
 		case 't':
 			if (strcmp(optarg, "tinydelta") != 0 &&
+			    strcmp(optarg, "tinydeltafs") != 0 &&
 			    strncmp(optarg, "tinydelta.", 10) != 0)
 				return misuse("-t: not the type tinydelta");
 			break;

@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+/* As statfs(2) tells it; libc has no name for it. */
+#define SHOWN_NOSYMFOLLOW 0x2000
+
 #define ACCESS_TIMES ((unsigned long)(MS_NOATIME | MS_RELATIME | MS_STRICTATIME))
 
 /* The flags that the mount has now; a remount replaces all of them. */
@@ -22,7 +25,7 @@ static unsigned long current_flags(unsigned long st)
 		{ ST_NOSUID, MS_NOSUID },	    { ST_NODEV, MS_NODEV },
 		{ ST_NOEXEC, MS_NOEXEC },	    { ST_NOATIME, MS_NOATIME },
 		{ ST_NODIRATIME, MS_NODIRATIME },   { ST_RELATIME, MS_RELATIME },
-		{ ST_SYNCHRONOUS, MS_SYNCHRONOUS },
+		{ ST_SYNCHRONOUS, MS_SYNCHRONOUS }, { SHOWN_NOSYMFOLLOW, MS_NOSYMFOLLOW },
 	};
 	unsigned long ms = 0;
 

@@ -42,10 +42,14 @@ class Mount8(TestCase):
         for folder, name in (("helper", "mount.tinydelta"), ("fs", "tinydeltafs")):
             self.path(folder).mkdir()
             shutil.copy(harness.program(name), self.path(folder))
-        for folder, name in (("helper", "mount.tinydelta"), ("fs", "tinydeltafs")):
-            place = pathlib.Path("/usr/sbin", name)
+        for place, target in (
+            ("mount.tinydelta", self.path("helper") / "mount.tinydelta"),
+            ("mount.tinydeltafs", "mount.tinydelta"),
+            ("tinydeltafs", self.path("fs") / "tinydeltafs"),
+        ):
+            place = pathlib.Path("/usr/sbin", place)
             place.unlink(missing_ok=True)
-            place.symlink_to(self.path(folder) / name)
+            place.symlink_to(target)
         self.t = self.table(rows=[{"id": 1}], name="t")
         self.m = self.path("m")
         self.m.mkdir()

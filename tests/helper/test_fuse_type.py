@@ -20,6 +20,11 @@ class FuseType(Mount8):
         (fields,) = self.mounts()
         return set(fields[5].split(","))
 
+    def all_flags(self):
+        """Of the mount and of its file system."""
+        (fields,) = self.mounts()
+        return {*fields[5].split(","), *fields[-1].split(",")} - ({"rw"} if "ro" in fields[5].split(",") else set())
+
     def test_every_option_of_an_fstab_line(self):
         options = (
             "rw,nofail,noauto,user,_netdev,x-systemd.automount,comment=a,defaults,noatime,relatime,"
@@ -69,6 +74,55 @@ class FuseType(Mount8):
             self.assertEqual(self.daemon_of(self.m), daemon)
             self.assertEqual(len(self.mounts()), 1)
             self.umount()
+
+    def test_remount_forgets_no_flag(self):
+        """Whatever the mount has, a remount that is about something else leaves."""
+        flags = ("noexec", "nosuid", "nodev", "noatime", "nodiratime", "nosymfollow", "sync")
+        routes = (
+            lambda what: ["mount", "-o", f"remount,{what}", self.m],
+            lambda what: ["mount", "-t", "tinydelta", "-o", f"remount,{what}", self.t, self.m],
+            lambda what: ["mount", "-t", "tinydeltafs", "-o", f"remount,{what}", self.t, self.m],
+            lambda what: ["/usr/sbin/mount.tinydelta", self.t, self.m, "-o", f"remount,{what}"],
+        )
+        self.ok(["mount", "-t", "tinydelta", self.t, self.m])
+        for flag in flags:
+            # Without a helper, as an administrator would on any file system.
+            bind = [] if flag == "sync" else ["bind,"]
+            self.ok(
+                ["mount", "-i", "-o", f"remount,{''.join(bind)}{flag}", self.m],
+                env={"LIBMOUNT_FORCE_MOUNT2": "always"},
+            )
+            self.assertIn(flag, self.all_flags())
+            for route in routes:
+                for what in ("ro", "rw"):
+                    self.ok(route(what))
+                    self.assertLessEqual({flag, what}, self.all_flags(), f"{route(what)}")
+        self.umount()
+
+    def test_flags_that_only_a_remount_sets(self):
+        self.ok(["mount", "-t", TYPE, "-o", "nosymfollow,nodiratime", self.t, self.m])
+        self.umount()
+        for kind in (TYPE, "tinydelta"):
+            self.ok(["mount", "-t", kind, self.t, self.m])
+            self.ok(["mount", "-o", "remount,nodiratime,nosymfollow", self.m])
+            self.assertLessEqual({"nodiratime", "nosymfollow"}, self.all_flags())
+            self.ok(["mount", "-o", "remount,diratime,symfollow", self.m])
+            self.assertFalse({"nodiratime", "nosymfollow"} & self.all_flags())
+            self.umount()
+
+    def test_every_name_of_the_type(self):
+        for kind in ("tinydelta", "tinydeltafs", TYPE):
+            self.ok(["mount", "-t", kind, "-o", "ro", self.t, self.m])
+            self.assertEqual((self.m / "v1" / "data.jsonl").read_bytes(), b'{"id":1}\n')
+            self.umount()
+            self.fstab(f"{self.t} {self.m} {kind} nofail,noexec 0 0")
+            self.ok(["mount", "-a"])
+            self.ok(["mount", "-a"])
+            self.ok(["mount", "-o", "remount,ro", self.m])
+            self.assertLessEqual({"ro", "noexec"}, self.flags())
+            self.assertEqual(len(self.mounts()), 1)
+            self.umount()
+            self.ok(["umount", "/etc/fstab"])
 
     def test_bind_remount(self):
         self.ok(["mount", "-t", TYPE, self.t, self.m])

@@ -227,6 +227,7 @@ class Installed(TestCase):
                 "bin/tinydelta",
                 "bin/tinydeltafs",
                 "sbin/mount.tinydelta",
+                "sbin/mount.tinydeltafs",
                 "include/tinydelta.h",
                 "lib/libtinydelta.a",
                 "lib/libtinydelta.so",

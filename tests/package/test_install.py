@@ -64,9 +64,10 @@ class Install(TestCase):
         self.run_ok(*install, env=destination)
         installed = self.files(target)
         self.assertIn(f"{PREFIX}/bin/tinydeltafs", installed)
-        self.assertIn("usr/sbin/mount.tinydelta", installed)
+        helper = ("usr/sbin/mount.tinydelta", "usr/sbin/mount.tinydeltafs")
+        self.assertLessEqual(set(helper), set(installed))
         for name in installed:
-            inside = name.startswith(f"{PREFIX}/") or name == "usr/sbin/mount.tinydelta"
+            inside = name.startswith(f"{PREFIX}/") or name in helper
             self.assertTrue(inside, f"{name} is outside of the prefix")
         self.works_in(target)
 
@@ -74,6 +75,35 @@ class Install(TestCase):
         self.assertEqual(self.files(target), installed, "installed twice")
         self.run_ok("ninja", "-C", build, "uninstall", env=destination)
         self.assertEqual(self.files(target) if target.exists() else [], [])
+        self.into_a_home(build, wanted & targets)
+
+    def into_a_home(self, build, targets):
+        """The same by a user who may write nowhere else; and found by mount(8) through links."""
+        home, user = self.path("home"), 65534 if os.geteuid() == 0 else None
+        prefix = home / ".local"
+        home.mkdir()
+        self.run_ok("meson", "configure", f"--prefix={prefix}", build)
+        self.run_ok("ninja", "-C", build, *sorted(targets))
+        if user:
+            self.ok(["chown", "-R", f"{user}:{user}", home, build])
+        self.run_ok("meson", "install", "-C", build, "--no-rebuild", "--quiet", user=user)
+        installed = self.files(home)
+        for name in ("bin/tinydeltafs", "sbin/mount.tinydelta", "sbin/mount.tinydeltafs"):
+            self.assertIn(f".local/{name}", installed)
+        log = (build / "meson-logs" / "install-log.txt").read_text().splitlines()
+        outside = [n for n in log if n.startswith("/") and not f"{n}/".startswith(f"{prefix}/")]
+        self.assertEqual(outside, [])
+        table = home / "orders"
+        self.ok([prefix / "bin/tinydelta", "create", table, "id:int"], user=user)
+        if harness.why_no_fuse() or os.geteuid() != 0 or not harness._private:
+            return
+        mnt = self.path("mnt-of-home")
+        mnt.mkdir()
+        linked = self.path("linked")
+        linked.mkdir()
+        (linked / "mount.tinydelta").symlink_to(prefix / "sbin/mount.tinydelta")
+        self.ok([linked / "mount.tinydelta", table, mnt])
+        self.ok(["umount", mnt])
 
     def works_in(self, target):
         """The programs where they were meant to be: the prefix is bound to its place."""

@@ -4,7 +4,12 @@ and removed without a trace. And the unit files beside them."""
 
 import os
 import pathlib
+import re
+import shlex
 import shutil
+import signal
+import socket
+import subprocess
 import unittest
 
 import harness
@@ -36,13 +41,92 @@ class Units(TestCase):
         for name in ("table", "orders", "orders-ro", "orders-auto", "mnt"):
             (here / name).mkdir(parents=True)
         lines = (UNITS / "fstab.example").read_text()
-        lines = lines.replace("/var/lib/orders", str(here / "table")).replace("/srv/", f"{here}/")
+        lines = lines.replace("/srv/orders", str(here / "table")).replace("/mnt/orders", f"{here}/orders")
         lines = lines.replace("/home/ada/orders", str(here / "table"))
         lines = lines.replace("/home/ada/mnt", str(here / "mnt"))
         tab = self.path("fstab")
         tab.write_text(lines)
         result = harness.run([tool, "--verify", "--tab-file", tab])
         self.assertNotIn("[E]", result.text, str(result))
+
+
+class Service(TestCase):
+    """tinydeltafs@.service, its commands run as systemd runs them: each when it is their turn."""
+
+    needs_fuse = True
+
+    def setUp(self):
+        super().setUp()
+        self.home = self.path("home")
+        self.home.mkdir()
+        self.table(rows=[{"id": 1}], name="home/orders")
+        self.point = self.home / "mnt" / "orders"
+        text = (UNITS / "tinydeltafs@.service").read_text()
+        self.unit = re.findall(r"(?m)^(\w+)=(.*)$", text)
+        self.assertIn(("Type", "notify"), self.unit)
+        self.addCleanup(harness.run, ["umount", "-l", self.point])
+
+    def commands(self, key):
+        for name, value in self.unit:
+            if name == key:
+                value = value.replace("%h", str(self.home)).replace("%i", "orders")
+                words = [word.replace("$$", "$") for word in shlex.split(value)]
+                yield [harness.program(w) if w == "tinydeltafs" else w for w in words]
+
+    def started(self, address):
+        """Runs what starts it; returns the main process when that has said that it serves."""
+        for argv in self.commands("ExecStartPre"):
+            self.ok(argv)
+        (argv,) = self.commands("ExecStart")
+        shown = "@" + address[1:] if address[0] == "\0" else address
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+            heard.bind(address)
+            heard.settimeout(harness.DAEMON_TIMEOUT)
+            daemon = subprocess.Popen(argv, env={**os.environ, "NOTIFY_SOCKET": shown})
+            self.addCleanup(daemon.kill)
+            self.assertEqual(heard.recv(100), b"READY=1")
+        self.assertEqual((self.point / "v1" / "data.jsonl").read_bytes(), b'{"id":1}\n')
+        return daemon
+
+    def stopped(self, daemon, number, status):
+        daemon.send_signal(number)
+        self.assertEqual(daemon.wait(harness.DAEMON_TIMEOUT), status)
+
+    def clear(self):
+        for argv in self.commands("ExecStopPost"):
+            self.ok(argv)
+
+    def test_restarts_after_every_end(self):
+        address = str(self.path("notify"))
+        daemon = self.started(address)
+        self.stopped(daemon, signal.SIGKILL, -signal.SIGKILL)
+        with self.assertRaises(OSError):
+            os.listdir(self.point)
+        self.clear()
+        self.assertEqual(os.listdir(self.point), [], "what is dead is taken away")
+        # An address that is no file; then the manager itself has gone, and nobody has cleared.
+        daemon = self.started(f"\0tinydeltafs-test-{os.getpid()}")
+        self.stopped(daemon, signal.SIGKILL, -signal.SIGKILL)
+        daemon = self.started(str(self.path()))
+        self.stopped(daemon, signal.SIGTERM, 0)
+        self.clear()
+        self.assertEqual(os.listdir(self.point), [])
+
+    def test_another_mount_is_left_alone(self):
+        self.point.mkdir(parents=True)
+        with self.mount(self.home / "orders", self.point) as mnt:
+            for argv in self.commands("ExecStartPre"):
+                self.ok(argv)
+            (argv,) = self.commands("ExecStart")
+            self.fails(argv, status=1)
+            self.clear()
+            self.assertEqual(mnt.read("v1/data.jsonl"), b'{"id":1}\n')
+
+    def test_a_socket_that_cannot_be(self):
+        for address in ("relative", "/" + "x" * 200, str(self.path("nobody"))):
+            with self.mount(self.home / "orders", env={"NOTIFY_SOCKET": address}) as mnt:
+                mnt.expect_log("NOTIFY_SOCKET: ")
+                self.wait_for(lambda m=mnt: "NOTIFY_SOCKET" in m.log(), "the warning")
 
 
 class Packages(TestCase):

@@ -81,6 +81,8 @@ Test(mountopts, what_others_want_to_know_is_dropped)
 		"nodiratime",
 		"diratime",
 		"strictatime",
+		"nosymfollow",
+		"symfollow",
 		"lazytime",
 		"nolazytime",
 		"mand",
