@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where messages go, and what is kept out of them. Knows nothing of libfuse or of the tree. Its
- * state is the process's, as stderr and syslog are.
+ * What is said, and what is kept out of it: line breaks, floods, and whoever says it from waiting.
+ * Knows nothing of libfuse or of the tree. Its state is the process's, as stderr and syslog are.
+ *
+ * Until the thread is there (in the process that mounts, and in unit tests) lines are put out at
+ * once. From then on they are queued, and only the thread waits for those who read them: a log
+ * that does not drain costs lines, never a request.
  */
 #include "msg.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "sink.h"
 
 #define PROGRAM	   "tinydeltafs"
 #define LINE_MAX_  2048
+#define QUEUE_MAX  2000 /* lines */
+#define END_MS	   1000 /* for which the end waits for who reads */
 #define QUIET_SECS 60
 
 /* The failures told last, by hash. A full table forgets the oldest, which may then be told again:
@@ -30,13 +37,26 @@ struct fault {
 	unsigned long again;
 };
 
+struct line {
+	struct line *next;
+	struct timespec when;
+	unsigned long lost; /* before it, since the queue was full */
+	int priority;
+	char text[];
+};
+
 static struct {
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* of all below but the sink */
 	bool debug;
-	bool detached;
-	int log; /* a descriptor, or -1 */
 	struct fault faults[FAULTS];
-} state = { .lock = PTHREAD_MUTEX_INITIALIZER, .log = -1 };
+	bool threaded;
+	bool putting; /* the thread has a line in hand */
+	struct line *first, **last;
+	unsigned queued;
+	unsigned long lost;
+	pthread_cond_t more, less; /* queued; put out */
+	struct tdfs_sink sink;	   /* the thread's, once there is one */
+} state = { .lock = PTHREAD_MUTEX_INITIALIZER, .sink.log = -1 };
 
 void tdfs_msg_start(bool debug)
 {
@@ -47,30 +67,12 @@ void tdfs_msg_start(bool debug)
 
 int tdfs_msg_log(const char *path)
 {
-	/* It must not wait for somebody who reads a FIFO. */
-	int fd =
-		open(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0640);
-	struct stat st;
-
-	if (fd < 0)
-		return errno;
-	if (fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))) {
-		close(fd);
-		return EINVAL;
-	}
-	pthread_mutex_lock(&state.lock);
-	state.log = fd;
-	pthread_mutex_unlock(&state.lock);
-	return 0;
+	return tdfs_sink_open_log(&state.sink, path);
 }
 
-void tdfs_msg_detach(void)
+int tdfs_msg_log_fd(void)
 {
-	pthread_mutex_lock(&state.lock);
-	if (state.log < 0)
-		openlog(PROGRAM, LOG_PID, LOG_DAEMON);
-	state.detached = true;
-	pthread_mutex_unlock(&state.lock);
+	return state.sink.log;
 }
 
 /* The length of the well-formed UTF-8 character at `s`, 0 where there is none. */
@@ -129,42 +131,164 @@ static void escape(char *out, size_t size, const char *text)
 	out[used] = '\0';
 }
 
-/* One write a line, so that daemons can share a file. */
-static void put_to(int fd, const char *head, const char *clean)
-{
-	char line[LINE_MAX_ + 128];
-	int length = snprintf(line, sizeof line, "%s: %s\n", head, clean);
-	ssize_t written = write(fd, line, (size_t)length);
+/* ---- The queue ---------------------------------------------------------------------------- */
 
-	(void)written; /* nobody is left to be told */
-}
-
-static void put_to_log(const char *clean)
+static void say_lost(unsigned long lost, unsigned long *failed)
 {
-	char when[40] = "", head[120];
+	char text[64];
 	struct timespec now;
-	struct tm tm;
 
+	if (lost == 0)
+		return;
+	snprintf(text, sizeof text, lost == 1 ? "%lu message was lost" : "%lu messages were lost",
+		 lost);
 	clock_gettime(CLOCK_REALTIME, &now);
-	if (localtime_r(&now.tv_sec, &tm) != NULL)
-		strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
-	snprintf(head, sizeof head, "%s.%03ld " PROGRAM "[%ld]", when, now.tv_nsec / 1000000,
-		 (long)getpid());
-	put_to(state.log, head, clean);
+	if (!tdfs_sink_put(&state.sink, LOG_WARNING, &now, text))
+		*failed += lost;
 }
 
-/* Called with the lock held: lines come out whole, one after the other. */
+/* Takes the first line, NULL where there is none; *lost: how many were before it, or behind all. */
+static struct line *take(unsigned long *lost)
+{
+	struct line *line = state.first;
+
+	if (line == NULL) {
+		*lost = state.lost;
+		state.lost = 0;
+		return NULL;
+	}
+	state.first = line->next;
+	if (state.first == NULL)
+		state.last = &state.first;
+	state.queued--;
+	*lost = line->lost;
+	return line;
+}
+
+static void *drain(void *argument)
+{
+	unsigned long failed = 0; /* that could not be put out, and were not told of yet */
+
+	pthread_mutex_lock(&state.lock);
+	for (;;) {
+		unsigned long lost;
+		struct line *line = take(&lost);
+
+		if (line == NULL && lost == 0 && !atomic_load(&state.sink.reopen)) {
+			state.putting = false;
+			pthread_cond_broadcast(&state.less);
+			pthread_cond_wait(&state.more, &state.lock);
+			continue;
+		}
+		state.putting = true;
+		pthread_mutex_unlock(&state.lock);
+		lost += failed;
+		failed = 0;
+		tdfs_sink_follow(&state.sink);
+		say_lost(lost, &failed);
+		if (line != NULL &&
+		    !tdfs_sink_put(&state.sink, line->priority, &line->when, line->text))
+			failed++;
+		free(line);
+		pthread_mutex_lock(&state.lock);
+	}
+	return NULL;
+}
+
+int tdfs_msg_thread(void)
+{
+	pthread_condattr_t steady;
+	sigset_t all, before;
+	pthread_t thread;
+	int why;
+
+	pthread_condattr_init(&steady);
+	pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+	pthread_cond_init(&state.more, &steady);
+	pthread_cond_init(&state.less, &steady);
+	pthread_condattr_destroy(&steady);
+	state.last = &state.first;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	why = pthread_create(&thread, NULL, drain, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (why == 0) {
+		pthread_detach(thread);
+		state.threaded = true;
+	}
+	return why;
+}
+
+/* With the lock held, for up to a second. */
+static void wait_until_drained(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += END_MS / 1000;
+	while (state.threaded && (state.queued > 0 || state.lost > 0 || state.putting) &&
+	       pthread_cond_timedwait(&state.less, &state.lock, &until) != ETIMEDOUT)
+		;
+}
+
+void tdfs_msg_detach(void)
+{
+	pthread_mutex_lock(&state.lock);
+	wait_until_drained();
+	if (state.sink.log < 0)
+		openlog(PROGRAM, LOG_PID | LOG_NDELAY, LOG_DAEMON);
+	atomic_store(&state.sink.detached, true);
+	pthread_mutex_unlock(&state.lock);
+}
+
+void tdfs_msg_reopen(void)
+{
+	pthread_mutex_lock(&state.lock);
+	atomic_store(&state.sink.reopen, true);
+	if (state.threaded)
+		pthread_cond_signal(&state.more);
+	pthread_mutex_unlock(&state.lock);
+}
+
+void tdfs_msg_end(void)
+{
+	pthread_mutex_lock(&state.lock);
+	wait_until_drained();
+	atomic_store(&state.sink.hurry, true);
+	pthread_mutex_unlock(&state.lock);
+}
+
+/* Called with the lock held: lines come out in the order in which they were said. */
+static void queue(int priority, const struct timespec *when, const char *text)
+{
+	struct line *line = NULL;
+
+	if (state.queued < QUEUE_MAX)
+		line = malloc(sizeof *line + strlen(text) + 1);
+	pthread_cond_signal(&state.more);
+	if (line == NULL) {
+		state.lost++;
+		return;
+	}
+	*line = (struct line){ .when = *when, .priority = priority, .lost = state.lost };
+	strcpy(line->text, text);
+	state.lost = 0;
+	*state.last = line;
+	state.last = &line->next;
+	state.queued++;
+}
+
 static void put(int priority, const char *text)
 {
 	char clean[LINE_MAX_];
+	struct timespec now;
 
 	escape(clean, sizeof clean, text);
-	if (state.log >= 0)
-		put_to_log(clean);
-	else if (state.detached)
-		syslog(priority, "%s", clean);
-	if (!state.detached)
-		put_to(STDERR_FILENO, PROGRAM, clean);
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (state.threaded)
+		queue(priority, &now, clean);
+	else
+		(void)tdfs_sink_put(&state.sink, priority, &now, clean);
 }
 
 void tdfs_msg(int priority, const char *format, ...)

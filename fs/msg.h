@@ -14,11 +14,24 @@
  * forge a line. Priorities are syslog's; LOG_DEBUG is dropped unless asked for. Thread-safe.
  */
 void tdfs_msg_start(bool debug);
-/* From now on to this file as well, at its end, with the time before each line. Returns 0, or an
- * errno (EINVAL: it is neither a regular file nor a device). */
+/* From now on to this file as well, at its end, with the time before each line; where the path
+ * names another file later, or none, that is made and gone on with. Returns 0, or an errno (EINVAL:
+ * it is neither a regular file nor a device). */
 int tdfs_msg_log(const char *path);
+int tdfs_msg_log_fd(void); /* -1: there is none */
+
+/*
+ * In the process that serves, once: from now on a message is queued, and a thread of its own waits
+ * for those who read it. Nobody who has something to say ever waits; what does not fit any more is
+ * counted, and the count is told when there is room again. Returns 0 or an errno.
+ */
+int tdfs_msg_thread(void);
 /* From now on no more to stderr; to syslog, unless there is a file. */
 void tdfs_msg_detach(void);
+/* Opens the log file anew. */
+void tdfs_msg_reopen(void);
+/* Before the process ends: waits for what is queued, but not for long. */
+void tdfs_msg_end(void);
 
 void tdfs_msg(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -4,10 +4,14 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "msg.h"
@@ -146,4 +150,180 @@ Test(msg, no_file_to_log_to)
 	unlink(name);
 	tdfs_msg(LOG_ERR, "still");
 	cr_assert_str_eq(caught(), "tinydeltafs: still\n");
+}
+
+/* ---- With a thread that waits for those who read -------------------------------------------- */
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A pipe in the place of stderr, which nobody reads yet; the end for reading. */
+static int stuck(void)
+{
+	int ends[2];
+
+	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+	dup2(ends[1], STDERR_FILENO);
+	close(ends[1]);
+	return ends[0];
+}
+
+/* Reads a pipe until `all` messages are there or told to be lost. Returns how many are there. */
+static unsigned long read_until(int pipe, unsigned long all, unsigned long *lost)
+{
+	FILE *lines = fdopen(pipe, "r");
+	unsigned long count = 0, n;
+	char line[4096];
+
+	*lost = 0;
+	while (count + *lost < all && fgets(line, sizeof line, lines) != NULL) {
+		cr_assert_not_null(strchr(line, '\n'), "a whole line");
+		if (sscanf(line, "tinydeltafs: %lu message", &n) == 1 && strstr(line, " lost"))
+			*lost += n;
+		else
+			count++;
+	}
+	return count;
+}
+
+static void *say_many(void *argument)
+{
+	for (int i = 0; i < 5000; i++)
+		tdfs_msg(LOG_ERR, "%s %d %0200d", (const char *)argument, i, 0);
+	return NULL;
+}
+
+Test(msg, nobody_waits_for_who_reads, .timeout = 60)
+{
+	unsigned long lines, lost;
+	int pipe = stuck();
+	double begun = seconds();
+	static char names[4][2] = { "a", "b", "c", "d" };
+	pthread_t others[4];
+
+	cr_assert_eq(tdfs_msg_thread(), 0);
+	for (size_t i = 0; i < 4; i++)
+		pthread_create(&others[i], NULL, say_many, names[i]);
+	for (size_t i = 0; i < 4; i++)
+		pthread_join(others[i], NULL);
+	cr_assert_lt(seconds() - begun, 20, "saying something does not wait");
+	/* What is not told is counted, the last one too. */
+	lines = read_until(pipe, 20000, &lost);
+	cr_assert_gt(lines, 100);
+	cr_assert_gt(lost, 100);
+	cr_assert_eq(lines + lost, 20000, "%lu and %lu", lines, lost);
+}
+
+Test(msg, the_end_waits_a_second, .timeout = 60)
+{
+	int pipe = stuck();
+	double begun;
+
+	cr_assert_eq(tdfs_msg_thread(), 0);
+	for (int i = 0; i < 1000; i++)
+		tdfs_msg(LOG_ERR, "%0500d", i);
+	begun = seconds();
+	tdfs_msg_end();
+	cr_assert_gt(seconds() - begun, 0.9);
+	cr_assert_lt(seconds() - begun, 10);
+	close(pipe);
+}
+
+Test(msg, the_end_has_all_of_it)
+{
+	size_t lines = 0;
+
+	cr_assert_eq(tdfs_msg_thread(), 0);
+	for (int i = 0; i < 300; i++)
+		tdfs_msg(LOG_ERR, "%d", i);
+	tdfs_msg_end();
+	for (const char *at = caught(); (at = strchr(at, '\n')) != NULL; at++)
+		lines++;
+	cr_assert_eq(lines, 300);
+	cr_assert_not_null(strstr(text, "tinydeltafs: 299\n"));
+}
+
+/* The terminal goes while the thread waits for it: what is left goes to syslog or nowhere. */
+Test(msg, leaving_a_terminal_that_is_stopped, .timeout = 60)
+{
+	int pipe = stuck();
+
+	cr_assert_eq(tdfs_msg_thread(), 0);
+	for (int i = 0; i < 300; i++)
+		tdfs_msg(LOG_DEBUG, "%0500d", i);
+	tdfs_msg_start(true);
+	for (int i = 0; i < 300; i++)
+		tdfs_msg(LOG_DEBUG, "%0500d", i);
+	tdfs_msg_detach();
+	tdfs_msg(LOG_DEBUG, "behind");
+	tdfs_msg_end();
+	close(pipe);
+}
+
+static bool holds(const char *path, const char *word)
+{
+	FILE *file = fopen(path, "r");
+	char line[4096];
+	bool found = false;
+
+	while (file != NULL && !found && fgets(line, sizeof line, file) != NULL)
+		found = strstr(line, word) != NULL;
+	if (file != NULL)
+		fclose(file);
+	return found;
+}
+
+Test(msg, a_log_that_was_moved_is_made_anew)
+{
+	char name[] = "/tmp/test_msg.XXXXXX", old[64];
+
+	close(mkstemp(name));
+	snprintf(old, sizeof old, "%s.1", name);
+	cr_assert_eq(tdfs_msg_log(name), 0);
+	cr_assert_eq(tdfs_msg_thread(), 0);
+	tdfs_msg(LOG_ERR, "first");
+	tdfs_msg_end();
+	cr_assert_eq(rename(name, old), 0);
+	tdfs_msg(LOG_ERR, "second");
+	tdfs_msg_end();
+	cr_assert(holds(old, "first") && !holds(old, "second"));
+	cr_assert(holds(name, "second") && !holds(name, "first"));
+	/* Removed; and what is no file any more is not written to. */
+	unlink(name);
+	tdfs_msg_reopen();
+	for (int i = 0; i < 2000 && access(name, F_OK) != 0; i++)
+		poll(NULL, 0, 5);
+	cr_assert_eq(access(name, F_OK), 0, "at once, without a message");
+	unlink(name);
+	cr_assert_eq(symlink(old, name), 0);
+	tdfs_msg(LOG_ERR, "third");
+	tdfs_msg_end();
+	cr_assert_not(holds(old, "third"), "a link that appears is not followed");
+	unlink(name);
+	unlink(old);
+}
+
+Test(msg, what_a_full_disk_swallows_is_counted)
+{
+	char name[] = "/tmp/test_msg.XXXXXX", file[64];
+
+	close(mkstemp(name));
+	snprintf(file, sizeof file, "%s.log", name);
+	cr_assert_eq(symlink("/dev/full", file), 0);
+	cr_assert_eq(tdfs_msg_log(file), 0);
+	cr_assert_eq(tdfs_msg_thread(), 0);
+	for (int i = 0; i < 17; i++)
+		tdfs_msg(LOG_ERR, "swallowed");
+	tdfs_msg_end();
+	cr_assert_eq(rename(name, file), 0);
+	tdfs_msg(LOG_ERR, "there is room again");
+	tdfs_msg_end();
+	cr_assert(holds(file, "17 messages were lost"));
+	cr_assert(holds(file, "there is room again"));
+	unlink(file);
 }
