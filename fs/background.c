@@ -61,6 +61,29 @@ bool tdfs_background_fork(int *ready, int *status)
 	return false;
 }
 
+/* From `first` to `last`, or to the end of all (-1). */
+static void close_between(int first, int last)
+{
+	if (last < 0 || first <= last)
+		close_range((unsigned)first, last < 0 ? ~0U : (unsigned)last, 0);
+}
+
+void tdfs_background_close_others(int keep, int keep_too)
+{
+	int low = keep < keep_too ? keep : keep_too, high = keep < keep_too ? keep_too : keep;
+	int first = STDERR_FILENO + 1;
+
+	if (low >= first) {
+		close_between(first, low - 1);
+		first = low + 1;
+	}
+	if (high >= first) {
+		close_between(first, high - 1);
+		first = high + 1;
+	}
+	close_between(first, -1);
+}
+
 bool tdfs_background_detach(int ready)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -130,6 +130,18 @@ int tdfs_incoming_flush(struct tdfs_incoming *in, const struct tdfs_caller *call
 	return answer;
 }
 
+void tdfs_incoming_untold(struct tdfs_incoming *in, struct tdfs_handle *handle)
+{
+	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+
+	tdfs_lock(in);
+	if (drop->state == TDFS_PUBLISHED && drop->answer == 0)
+		in->backend.say(in->backend.context, drop->published,
+				"committed, but its writer could not be told, since the connection "
+				"was cut: do not drop it again");
+	tdfs_unlock(in);
+}
+
 /* ---- Release ------------------------------------------------------------------------------ */
 
 /* The last handle for writing goes, and nobody has closed for good: a look was too slow, or did
@@ -237,6 +249,8 @@ void tdfs_incoming_settle(struct tdfs_incoming *in)
 	struct tdfs_inode *node;
 
 	tdfs_lock(in);
+	while (in->publishing > 0)
+		pthread_cond_wait(&in->change, &in->lock);
 	for (node = in->oldest; node;) {
 		struct tdfs_drop *drop = tdfs_drop_of(node);
 		struct tdfs_inode *next;

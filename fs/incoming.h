@@ -78,8 +78,11 @@ struct tdfs_handle;
 int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_error *error);
 /* In the process that serves: starts the threads and takes over what dead daemons left. */
 void tdfs_incoming_start(struct tdfs_incoming *incoming);
-/* After the last request: lets commits finish, publishes what is complete, says what is not. */
+/* The mount is about to end, but requests may still come: nothing can be opened for writing any
+ * more, commits that run finish, what is complete is published, and what is not is said. */
 void tdfs_incoming_stop(struct tdfs_incoming *incoming);
+/* After the last request: the same, if it was not done yet, and the threads end. */
+void tdfs_incoming_end(struct tdfs_incoming *incoming);
 void tdfs_incoming_free(struct tdfs_incoming *incoming);
 
 /* Has run(argument) called from a thread that may wait. False: not possible. */
@@ -128,9 +131,9 @@ void tdfs_incoming_adopt(struct tdfs_incoming *incoming, void *file, int fd, con
 			 int64_t mtime);
 /* Ends what outlived its time. True: it is to be called again, within a second or so. */
 bool tdfs_incoming_tidy(struct tdfs_incoming *incoming);
-/* No request comes any more: publishes what nobody holds, says what is left. */
+/* Once it is closed: waits for commits, publishes what nobody holds, says what is left. */
 void tdfs_incoming_settle(struct tdfs_incoming *incoming);
-/* From now on nothing that waits starts to commit. */
+/* From now on nothing that waits starts to commit, and nothing is opened for writing (EROFS). */
 void tdfs_incoming_close(struct tdfs_incoming *incoming);
 
 /* ---- Requests ----------------------------------------------------------------------------- */
@@ -191,6 +194,8 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *incoming, const struct tdfs_
 			      struct tdfs_handle *handle);
 int tdfs_incoming_flush(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
 			struct tdfs_handle *handle);
+/* What flush() returned did not reach whoever closes: says so where it was a commit. */
+void tdfs_incoming_untold(struct tdfs_incoming *incoming, struct tdfs_handle *handle);
 
 int tdfs_incoming_getattr(struct tdfs_incoming *incoming, uint64_t ino, struct stat *st);
 

@@ -41,6 +41,8 @@ struct tdfs_daemon {
 	pthread_mutex_t house_lock;
 	pthread_cond_t house; /* one of these has changed */
 	bool untidy, ending;
+	pthread_mutex_t stop_lock;
+	bool stopped;
 };
 
 /* ---- The disk ----------------------------------------------------------------------------- */
@@ -299,6 +301,7 @@ static void daemon_free(struct tdfs_daemon *daemon)
 	tdl_staging_free(daemon->staging);
 	pthread_mutex_destroy(&daemon->staging_lock);
 	pthread_mutex_destroy(&daemon->house_lock);
+	pthread_mutex_destroy(&daemon->stop_lock);
 	pthread_cond_destroy(&daemon->house);
 	free(daemon);
 }
@@ -338,6 +341,7 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 	if (daemon) {
 		pthread_mutex_init(&daemon->staging_lock, NULL);
 		pthread_mutex_init(&daemon->house_lock, NULL);
+		pthread_mutex_init(&daemon->stop_lock, NULL);
 		pthread_condattr_init(&steady);
 		pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
 		pthread_cond_init(&daemon->house, &steady);
@@ -388,10 +392,8 @@ bool tdfs_incoming_later(struct tdfs_incoming *incoming, void (*run)(void *), vo
 	return tdfs_pool_submit(incoming->daemon->commits, run, argument);
 }
 
-void tdfs_incoming_stop(struct tdfs_incoming *incoming)
+static void end_housekeeping(struct tdfs_daemon *daemon)
 {
-	struct tdfs_daemon *daemon = incoming->daemon;
-
 	pthread_mutex_lock(&daemon->house_lock);
 	daemon->ending = true;
 	pthread_cond_signal(&daemon->house);
@@ -399,11 +401,32 @@ void tdfs_incoming_stop(struct tdfs_incoming *incoming)
 	if (daemon->keeps_house)
 		pthread_join(daemon->housekeeper, NULL);
 	daemon->keeps_house = false;
-	/* Commits that run finish, those that wait do not begin. */
+}
+
+void tdfs_incoming_stop(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming->daemon;
+
+	pthread_mutex_lock(&daemon->stop_lock);
+	if (!daemon->stopped) {
+		end_housekeeping(daemon);
+		/* Commits that run finish, those that wait do not begin. */
+		tdfs_incoming_close(incoming);
+		tdfs_incoming_settle(incoming);
+	}
+	daemon->stopped = true;
+	pthread_mutex_unlock(&daemon->stop_lock);
+}
+
+void tdfs_incoming_end(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming->daemon;
+
+	/* First, so that what is under way has its answer before it is settled. */
 	tdfs_incoming_close(incoming);
 	tdfs_pool_free(daemon->commits, UINT_MAX / 2);
 	daemon->commits = NULL;
-	tdfs_incoming_settle(incoming);
+	tdfs_incoming_stop(incoming);
 }
 
 void tdfs_incoming_free(struct tdfs_incoming *incoming)

@@ -116,6 +116,10 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	if (tdfs_name_is_note(name))
 		return EPERM;
 	tdfs_lock(in);
+	if (in->closing) {
+		tdfs_unlock(in);
+		return EROFS;
+	}
 	tdfs_ghosts_expire(in);
 	do {
 		node = tdfs_inode_by_name(in, name);
@@ -292,6 +296,8 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 	node->users++;
 	if (!drop && changes)
 		why = EPERM;
+	else if (changes && in->closing)
+		why = EROFS;
 	else if (drop && changes)
 		why = open_drop(in, drop, caller, flags);
 	else if (drop && !drop->file)

@@ -35,6 +35,7 @@ void tdfs_drop_freeze(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	drop->node.users++;
 	drop->state = TDFS_PUBLISHING;
+	in->publishing++;
 	while (drop->writing > 0)
 		pthread_cond_wait(&in->change, &in->lock);
 	drop->node.users--;
@@ -44,6 +45,7 @@ void tdfs_drop_thaw(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	if (drop->state == TDFS_PUBLISHING)
 		drop->state = TDFS_OPEN;
+	in->publishing--;
 	pthread_cond_broadcast(&in->change);
 }
 

@@ -144,7 +144,8 @@ struct tdfs_incoming {
 	struct tdfs_drop *ghosts, **last_ghost;
 	unsigned n_ghosts;
 	struct tdfs_trash *trash;
-	bool closing; /* no new commits but tdfs_incoming_settle()'s */
+	unsigned publishing; /* drops that are */
+	bool closing;	     /* no new commits but tdfs_incoming_settle()'s */
 	struct timespec changed;
 	bool blind; /* said that /proc does not show everyone */
 };

@@ -176,9 +176,9 @@ static int check_version(const struct tdfs *tdfs, tdl_error *error)
 }
 
 /* Everything from opening the table to closing it. */
-static int mount_table(const struct tdfs_options *options, const char *table,
-		       const char *mountpoint, int ready)
+static int mount_table(const struct tdfs_options *options, struct tdfs_place *place, int ready)
 {
+	const char *table = place->table;
 	struct tdfs tdfs = { .options = options };
 	struct tdfs_tree tree;
 	int status = EXIT_FAILURE;
@@ -209,7 +209,7 @@ static int mount_table(const struct tdfs_options *options, const char *table,
 	tdfs.session = new_session(&tdfs, table);
 	if (tdfs.session == NULL)
 		goto close_incoming;
-	if (tdfs_serve(&tdfs, mountpoint, ready) == 0)
+	if (tdfs_serve(&tdfs, place, ready) == 0)
 		status = EXIT_SUCCESS;
 	fuse_session_destroy(tdfs.session);
 close_incoming:
@@ -238,22 +238,23 @@ static bool auto_unmount_works(const struct tdfs_options *options)
 
 static int run(const struct tdfs_options *options)
 {
-	char *table, *mountpoint, why[TDL_MESSAGE_MAX];
+	char why[TDL_MESSAGE_MAX];
+	struct tdfs_place place;
 	int status, ready = -1;
 
 	if (options->remount)
 		return tdfs_remount(options);
 	if (!auto_unmount_works(options))
 		return EXIT_FAILURE;
-	if (tdfs_place_find(options->table, options->mountpoint, &table, &mountpoint, why,
-			    sizeof why) < 0) {
+	if (tdfs_place_find(options->table, options->mountpoint, &place, why, sizeof why) < 0) {
 		tdfs_msg(LOG_ERR, "%s", why);
 		return EXIT_FAILURE;
 	}
+	/* Not before: a path may have named one of them, as /dev/fd/5. */
+	tdfs_background_close_others(place.claim, tdfs_msg_log_fd());
 	if (options->foreground || tdfs_background_fork(&ready, &status))
-		status = mount_table(options, table, mountpoint, ready);
-	free(table);
-	free(mountpoint);
+		status = mount_table(options, &place, ready);
+	tdfs_place_clear(&place);
 	return status;
 }
 
@@ -300,6 +301,7 @@ int main(int argc, char **argv)
 		give_memory_back();
 		status = start_log(&options) ? run(&options) : EXIT_FAILURE;
 	}
+	tdfs_msg_end();
 	tdfs_options_clear(&options);
 	return status;
 }

@@ -184,7 +184,9 @@ static int act_flush(struct tdfs_op *op)
 	} else {
 		answer = tdfs_incoming_flush(op->in, &op->caller, tdfs_op_handle(op));
 	}
-	fuse_reply_err(op->req, answer);
+	/* The connection was cut meanwhile, so no release comes either. */
+	if (fuse_reply_err(op->req, answer) != 0 && answer == 0 && op->caller.may_wait)
+		tdfs_incoming_untold(op->in, tdfs_op_handle(op));
 	return 0;
 }
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of the mount: from mounting over the loop of requests to its end. Knows nothing of what
+ * The life of the mount: from mounting over the loops of requests to its end. Knows nothing of what
  * is answered.
  *
- * Two threads matter here. The loop runs in the main thread, by libfuse. The keeper sees that the
- * mount serves, by asking it something itself, and then waits for signals. libfuse's own handlers
- * are not used: they only set a flag, and a loop that waits for the next request or the next
- * thread may not look at it until a client does something. The keeper sets the flag and then
- * interrupts the main thread until it is seen.
+ * The threads that answer requests are as many as the options say, from the beginning to the end;
+ * the main thread is one of them. libfuse's own loop ends its threads by cancelling them, for which
+ * glibc has to load a library just then, and aborts where it cannot: when all descriptors are in
+ * use, or in an image without it. Here nothing is cancelled. A thread that waits for a request is
+ * interrupted until it sees that it is the end.
+ *
+ * The keeper sees that the mount serves, by asking it something itself, and then waits for signals.
+ * At the end it has commits finish, takes the mount away, and only then stops the others: whoever
+ * reads meanwhile is answered, and who comes later finds no mount rather than a dead one.
  */
 #include "serve.h"
 
@@ -16,6 +20,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -26,18 +31,22 @@
 #include "msg.h"
 #include "notify.h"
 #include "opts.h"
-#include "place.h"
 
-#define POKE SIGUSR1 /* interrupts a system call, and wakes the keeper */
+#define POKE	 SIGUSR1 /* interrupts a system call, and wakes the keeper */
+#define PAUSE_MS 5
 
 struct keeper {
 	struct tdfs *tdfs;
 	const char *mountpoint;
 	int ready;
-	pthread_t loop;
 	dev_t below;	     /* the file system that the mount point is in */
-	atomic_bool over;    /* the loop has ended */
 	atomic_ulong device; /* of the mount, once it has served; 0 before */
+	pthread_t main;
+	pthread_t *others; /* that answer requests too */
+	unsigned n_others;
+	atomic_bool main_over; /* the main thread answers no more */
+	atomic_uint over;      /* how many of the others do not */
+	atomic_int result;     /* 0, or a negative errno of one that could not go on */
 };
 
 static void poked(int signal_number)
@@ -50,8 +59,115 @@ static void ending_signals(sigset_t *set)
 	sigemptyset(set);
 	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
-	sigaddset(set, SIGHUP);
 }
+
+static void pause_briefly(void)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000 };
+
+	nanosleep(&pause, NULL);
+}
+
+/* ---- Answering requests ------------------------------------------------------------------- */
+
+/* One request. False: there will be no more. */
+static bool answer(struct keeper *keeper, struct fuse_buf *buffer)
+{
+	struct fuse_session *session = keeper->tdfs->session;
+	int got = fuse_session_receive_buf(session, buffer);
+
+	if (got > 0)
+		fuse_session_process_buf(session, buffer);
+	else if (got == -ENOMEM)
+		pause_briefly(); /* the request is still there */
+	else if (got != -EINTR && got != -EAGAIN) {
+		/* So a read ends that was just taking the last request, when the connection was
+		 * cut: by the last close after a lazy umount. Any other ends with ENODEV, and 0. */
+		if (got < 0 && got != -ECONNABORTED)
+			atomic_store(&keeper->result, got);
+		fuse_session_exit(session);
+	}
+	return !fuse_session_exited(session);
+}
+
+static void answer_all(struct keeper *keeper)
+{
+	struct fuse_buf buffer = { .mem = NULL };
+
+	while (answer(keeper, &buffer))
+		;
+	free(buffer.mem);
+}
+
+/* Once the session is at its end. It could be just about to wait for a request. */
+static void stop_main(struct keeper *keeper)
+{
+	while (!atomic_load(&keeper->main_over)) {
+		pthread_kill(keeper->main, POKE);
+		pause_briefly();
+	}
+}
+
+static void *answer_beside(void *argument)
+{
+	struct keeper *keeper = argument;
+
+	answer_all(keeper);
+	atomic_fetch_add(&keeper->over, 1);
+	stop_main(keeper);
+	return NULL;
+}
+
+/* Fewer than all can do it as well, only slower. */
+static void start_others(struct keeper *keeper)
+{
+	unsigned wanted = keeper->tdfs->options->max_threads;
+	int why = 0;
+
+	if (keeper->tdfs->options->single_threaded || wanted < 2)
+		return;
+	keeper->others = calloc(wanted - 1, sizeof *keeper->others);
+	while (keeper->others != NULL && keeper->n_others < wanted - 1 && why == 0) {
+		why = pthread_create(&keeper->others[keeper->n_others], NULL, answer_beside,
+				     keeper);
+		keeper->n_others += why == 0;
+	}
+	if (keeper->n_others < wanted - 1)
+		tdfs_msg(LOG_WARNING, "only %u of %u threads answer requests: %s",
+			 keeper->n_others + 1, wanted, strerror(why == 0 ? ENOMEM : why));
+}
+
+static void stop_others(struct keeper *keeper)
+{
+	while (atomic_load(&keeper->over) < keeper->n_others) {
+		for (unsigned i = 0; i < keeper->n_others; i++)
+			pthread_kill(keeper->others[i], POKE);
+		pause_briefly();
+	}
+	for (unsigned i = 0; i < keeper->n_others; i++)
+		pthread_join(keeper->others[i], NULL);
+	free(keeper->others);
+}
+
+/* Returns 0, or a negative errno. */
+static int loop(struct keeper *keeper)
+{
+	struct fuse_buf greeting = { .mem = NULL };
+
+	/* The first request settles how large the others are. */
+	while (greeting.mem == NULL && answer(keeper, &greeting))
+		;
+	free(greeting.mem);
+	if (!fuse_session_exited(keeper->tdfs->session))
+		start_others(keeper);
+	if (!fuse_session_exited(keeper->tdfs->session))
+		answer_all(keeper);
+	atomic_store(&keeper->main_over, true);
+	stop_others(keeper);
+	return atomic_load(&keeper->result);
+}
+
+/* ---- The keeper --------------------------------------------------------------------------- */
 
 static void tune(const struct keeper *keeper, dev_t device)
 {
@@ -62,16 +178,17 @@ static void tune(const struct keeper *keeper, dev_t device)
 		tdfs_msg(LOG_DEBUG, "read-ahead stays as it is: %s", strerror(error));
 }
 
-static void stop_loop(struct keeper *keeper)
+/* While requests are still answered. */
+static void end(struct keeper *keeper)
 {
-	const struct timespec pause = { .tv_nsec = 5000000 };
+	dev_t device = atomic_load(&keeper->device);
 
+	if (keeper->tdfs->incoming != NULL)
+		tdfs_incoming_stop(keeper->tdfs->incoming);
+	if (device != 0)
+		tdfs_place_unmount(device);
 	fuse_session_exit(keeper->tdfs->session);
-	/* One could come just before the loop begins to wait. */
-	while (!atomic_load(&keeper->over)) {
-		pthread_kill(keeper->loop, POKE);
-		nanosleep(&pause, NULL);
-	}
+	stop_main(keeper);
 }
 
 static void *keep(void *argument)
@@ -87,39 +204,26 @@ static void *keep(void *argument)
 		atomic_store(&keeper->device, st.st_dev);
 		tune(keeper, st.st_dev);
 		if (keeper->ready >= 0 && !tdfs_background_detach(keeper->ready))
-			stop_loop(keeper);
+			end(keeper);
 		error = tdfs_notify_ready();
 		if (error != 0)
 			tdfs_msg(LOG_WARNING, "NOTIFY_SOCKET: %s", strerror(error));
 	}
 	ending_signals(&signals);
+	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, POKE);
-	while (!atomic_load(&keeper->over)) {
-		if (sigwait(&signals, &caught) == 0 && caught != POKE)
-			stop_loop(keeper);
+	while (!atomic_load(&keeper->main_over)) {
+		if (sigwait(&signals, &caught) != 0)
+			continue;
+		if (caught == SIGHUP)
+			tdfs_msg_reopen();
+		else if (caught != POKE)
+			end(keeper);
 	}
 	return NULL;
 }
 
-static int loop(struct tdfs *tdfs)
-{
-	const struct tdfs_options *options = tdfs->options;
-	struct fuse_loop_config *config;
-	int result;
-
-	if (options->single_threaded)
-		return fuse_session_loop(tdfs->session);
-	config = fuse_loop_cfg_create();
-	if (config == NULL)
-		return -ENOMEM;
-	/* Threads that come and go cost more than all the reading they do. */
-	fuse_loop_cfg_set_max_threads(config, options->max_threads);
-	fuse_loop_cfg_set_idle_threads(config, options->max_threads);
-	fuse_loop_cfg_set_clone_fd(config, 0);
-	result = fuse_session_loop_mt(tdfs->session, config);
-	fuse_loop_cfg_destroy(config);
-	return result;
-}
+/* ---- The beginning and the end ------------------------------------------------------------ */
 
 /*
  * libfuse unmounts by path, whatever is there now. Where it is no more us (a lazy umount, and then
@@ -148,12 +252,27 @@ static void set_signal(int number, void (*handler)(int))
 	sigaction(number, &action, NULL);
 }
 
-int tdfs_serve(struct tdfs *tdfs, const char *mountpoint, int ready)
+/* From here on a signal waits for the keeper; it can leave no dead mount behind. */
+static void take_signals(void)
 {
+	sigset_t blocked;
+
+	ending_signals(&blocked);
+	sigaddset(&blocked, SIGHUP);
+	sigaddset(&blocked, POKE);
+	pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+	set_signal(POKE, poked);
+	set_signal(SIGPIPE, SIG_IGN);
+	set_signal(SIGXFSZ, SIG_IGN);
+}
+
+int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
+{
+	const char *mountpoint = place->mountpoint;
 	struct keeper keeper = { .tdfs = tdfs, .mountpoint = mountpoint, .ready = ready };
-	sigset_t blocked, poke;
 	struct stat below;
 	pthread_t thread;
+	sigset_t poke;
 	int result;
 
 	if (stat(mountpoint, &below) < 0) {
@@ -161,17 +280,16 @@ int tdfs_serve(struct tdfs *tdfs, const char *mountpoint, int ready)
 		return -1;
 	}
 	keeper.below = below.st_dev;
-	/* From here on a signal waits for the keeper; it can leave no dead mount behind. */
-	ending_signals(&blocked);
-	sigaddset(&blocked, POKE);
-	pthread_sigmask(SIG_BLOCK, &blocked, NULL);
-	set_signal(POKE, poked);
-	set_signal(SIGPIPE, SIG_IGN);
-	set_signal(SIGXFSZ, SIG_IGN);
-
+	take_signals();
+	result = tdfs_msg_thread();
+	if (result != 0) {
+		tdfs_msg(LOG_ERR, "no thread: %s", strerror(result));
+		return -1;
+	}
 	if (fuse_session_mount(tdfs->session, mountpoint) != 0)
 		return -1; /* libfuse or fusermount3 has said why */
-	keeper.loop = pthread_self();
+	tdfs_place_release(place);
+	keeper.main = pthread_self();
 	result = pthread_create(&thread, NULL, keep, &keeper);
 	if (result != 0) {
 		tdfs_msg(LOG_ERR, "no thread: %s", strerror(result));
@@ -183,20 +301,14 @@ int tdfs_serve(struct tdfs *tdfs, const char *mountpoint, int ready)
 	sigemptyset(&poke);
 	sigaddset(&poke, POKE);
 	pthread_sigmask(SIG_UNBLOCK, &poke, NULL);
-	result = loop(tdfs);
+	result = loop(&keeper);
 	pthread_sigmask(SIG_BLOCK, &poke, NULL);
-	atomic_store(&keeper.over, true);
-	/* While closes that are being committed can still be answered. */
 	if (tdfs->incoming != NULL)
-		tdfs_incoming_stop(tdfs->incoming);
+		tdfs_incoming_end(tdfs->incoming);
 	/* Before the keeper is waited for: it may be asking a mount that nobody serves any more. */
 	unmount(&keeper);
 	pthread_kill(thread, POKE);
 	pthread_join(thread, NULL);
-	/* How a read of the device ends that was just taking the last request, when the connection
-	 * was cut: by the last close after a lazy umount. Any other ends with ENODEV, and 0. */
-	if (result == -ECONNABORTED)
-		result = 0;
 	if (result < 0) {
 		tdfs_msg(LOG_ERR, "%s: %s", mountpoint, strerror(-result));
 		return -1;

@@ -253,7 +253,7 @@ class Starting(TestCase):
     # -- ending --
 
     def test_signals(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT):
             for arguments in ([], ["-s"]):
                 mount = self.mount(self.table_path, self.point, arguments=arguments)
                 with self.subTest(signal=number, arguments=arguments), mount as mnt:
