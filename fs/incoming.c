@@ -75,7 +75,7 @@ static bool wait_for_looks(struct tdfs_incoming *in, struct tdfs_drop *drop)
 }
 
 /* Decides what a close means, once its look is done; the last one commits. */
-static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t closer)
+static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t serial, pid_t closer)
 {
 	bool first = true;
 
@@ -99,8 +99,9 @@ static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t closer
 			continue;
 		if (!tdfs_drop_commits(drop))
 			return 0;
+		/* Who came after the last outcome and changed nothing has nothing to do with it. */
 		if (!tdfs_drop_unpublished(drop))
-			return drop->answer;
+			return serial > drop->answered ? 0 : drop->answer;
 		if (held || drop->unclosed > 0)
 			return 0;
 		if (!wait_for_looks(in, drop))
@@ -124,7 +125,7 @@ int tdfs_incoming_flush(struct tdfs_incoming *in, const struct tdfs_caller *call
 	int answer;
 
 	tdfs_lock(in);
-	answer = finish(in, drop, caller->tid);
+	answer = finish(in, drop, handle->serial, caller->tid);
 	drop->node.users--;
 	tdfs_unlock(in);
 	return answer;

@@ -15,7 +15,10 @@
  * Refused. When rows are bad, or the disk is full, close fails (EINVAL, ENOSPC, EDQUOT, EAGAIN,
  * EIO), the table is as it was, and the file stays in incoming/ with NAME.error beside it, which
  * says why in one line. Rewriting the file, renaming it, or renaming something onto it tries
- * again; rm drops both. Programs that hide a failed close (echo > f) leave the reason there too.
+ * again; rm drops both. So does a close after truncate(), which no close follows by itself. The
+ * close of a descriptor through which nothing was changed since the refusal says 0; the writer's
+ * own, and its duplicates', repeats the answer. Programs that hide a failed close (echo > f) leave
+ * the reason there too.
  * NAME.error can be read and removed, not written; no drop may have a name that ends in .error.
  *
  * Killed. When a process that opened the file for writing or wrote to it dies of a signal while it
@@ -24,10 +27,11 @@
  * beginning by someone who opens it anew, or renamed. A process that merely inherited the
  * descriptor may be killed. What cannot be known: a writer that ends normally half-way.
  *
- * Temporary names: .x, x~, x.tmp, x.part, x.partial, x.swp. Their close neither commits nor fails.
- * Renaming one to an ordinary name commits, before rename returns and with its errno; a refusal
- * leaves the old name, with OLD.error, and what the new name named. The rename of a file that is
- * still open for writing does not commit; its last close does, under the new name.
+ * Temporary names: .x, x~, x.tmp, x.bak and others (names.c). Their close neither commits nor
+ * fails. Renaming one to an ordinary name commits, before rename returns and with its errno; a
+ * refusal leaves the old name, with OLD.error, and what the new name named. The rename of a file
+ * that is still open for writing does not commit; its last close does, under the new name. A
+ * refused file that is renamed to a temporary name is only renamed, and its NAME.error with it.
  *
  * Empty. A file without rows commits nothing and is no error; it stays until written or removed.
  *

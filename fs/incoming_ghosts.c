@@ -61,7 +61,8 @@ bool tdfs_incoming_tidy(struct tdfs_incoming *in)
 
 	tdfs_lock(in);
 	tdfs_ghosts_expire(in);
-	more = in->n_ghosts > 0;
+	tdfs_unopened_expire(in);
+	more = in->n_ghosts > 0 || in->unopened;
 	tdfs_unlock(in);
 	return more;
 }

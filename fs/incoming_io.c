@@ -329,6 +329,11 @@ static int set_size(struct tdfs_incoming *in, struct tdfs_drop *drop,
 	if (drop->size == 0) {
 		drop->failed = 0;
 		tdfs_drop_rewritten(in, drop);
+	} else if (drop->note && !drop->taint && drop->writers == 0) {
+		/* No close is on its way that would tell. */
+		tdfs_note_set(in, drop,
+			      "its size was changed after it was refused; close it once more, or "
+			      "rename it, to have it tried again");
 	}
 	return 0;
 }

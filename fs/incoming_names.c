@@ -175,6 +175,19 @@ static int check_target(struct rename *r)
 	return there ? EEXIST : 0;
 }
 
+/* NAME.error goes with NAME, where that is only renamed. */
+static void move_note(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	char *name = NULL;
+
+	if (!drop->note)
+		return;
+	if (asprintf(&name, "%s" TDFS_NOTE_SUFFIX, drop->node.name) < 0 ||
+	    tdfs_inode_by_name(in, name) || tdfs_inode_set_name(in, &drop->note->node, name) != 0)
+		tdfs_note_drop(in, drop);
+	free(name);
+}
+
 /* Gives the drop the new name; what had it goes. Gives the lock up, with the drop renamed. */
 static int take_name(struct rename *r)
 {
@@ -204,6 +217,8 @@ static int take_name(struct rename *r)
 		(void)tdfs_inode_set_name(in, &target->node, NULL);
 	}
 	why = tdfs_inode_set_name(in, &r->drop->node, r->to);
+	if (why == 0)
+		move_note(in, r->drop);
 	if (target)
 		tdfs_drop_cancel(in, target);
 	return why;
@@ -223,6 +238,21 @@ static int rename_on_disk(struct rename *r)
 	return why;
 }
 
+/* Refused, and unchanged since. */
+static bool is_refused(const struct tdfs_drop *drop)
+{
+	return drop->answer && drop->changes == drop->settled;
+}
+
+/* It is put aside as it is: sed -i.bak does so, with a good one to come under its name. */
+static int put_aside(struct rename *r)
+{
+	int why = rename_on_disk(r);
+
+	r->drop->unasked = false;
+	return why ? why : take_name(r);
+}
+
 static int rename_open(struct rename *r)
 {
 	struct tdfs_incoming *in = r->in;
@@ -230,6 +260,8 @@ static int rename_open(struct rename *r)
 	bool commit = !tdfs_name_is_temporary(r->to) && (drop->size > 0 || drop->failed);
 	int answer;
 
+	if (is_refused(drop) && tdfs_name_is_temporary(r->to))
+		return put_aside(r);
 	/* Once, and before the look: a writer that is killed meanwhile spoils it again. */
 	if (!r->forgiven && !drop->failed) {
 		free(drop->taint);

@@ -184,9 +184,35 @@ static int open_published(struct tdfs_incoming *in, struct tdfs_drop *drop,
 	if (make_drop(in, name, node->mode, node->uid, node->gid, &fresh) == 0) {
 		fresh->unasked = true;
 		tdfs_inode_appears(&fresh->node);
+		fresh->until = in->backend.now(in->backend.context) + TDFS_GHOST_MS;
+		in->unopened = true;
+		in->backend.untidy(in->backend.context);
 	}
 	free(name);
 	return ESTALE;
+}
+
+/* One that has been looked up, through /proc/self/fd say, is not looked up again. */
+void tdfs_unopened_expire(struct tdfs_incoming *in)
+{
+	int64_t now = in->backend.now(in->backend.context);
+	struct tdfs_inode *node = in->unopened ? in->oldest : NULL;
+
+	in->unopened = false;
+	while (node) {
+		struct tdfs_drop *drop = tdfs_drop_of(node);
+
+		if (!drop || !drop->unasked || drop->opens > 0 || drop->changes > 0 ||
+		    !node->name || drop->state != TDFS_OPEN) {
+			node = node->next;
+		} else if (drop->until > now) {
+			in->unopened = true;
+			node = node->next;
+		} else {
+			tdfs_drop_cancel(in, drop);
+			node = in->oldest; /* anything may have changed */
+		}
+	}
 }
 
 /* A handle that is surely open, and not the caller's own. */

@@ -135,6 +135,7 @@ int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const ch
 	drop->node.users++;
 	tdfs_drop_freeze(in, drop);
 	drop->settled = drop->changes;
+	drop->answered = drop->opens;
 	if (drop->failed)
 		give_up(in, drop);
 	else if (drop->taint)

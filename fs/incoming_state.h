@@ -87,13 +87,14 @@ struct tdfs_drop {
 	enum tdfs_state state;
 	void *file; /* the backend's; NULL: none */
 	int fd;
-	uint64_t base;	  /* bytes that were published before through this inode */
-	uint64_t size;	  /* bytes staged behind them */
-	uint64_t changes; /* counts writes and truncations */
-	uint64_t settled; /* `changes` when it was last published, refused or found empty */
-	int answer;	  /* the outcome then: what further closes get */
-	uint64_t opens;	  /* counts handles for writing */
-	unsigned writers; /* of them, those not released */
+	uint64_t base;	   /* bytes that were published before through this inode */
+	uint64_t size;	   /* bytes staged behind them */
+	uint64_t changes;  /* counts writes and truncations */
+	uint64_t settled;  /* `changes` when it was last published, refused or found empty */
+	int answer;	   /* the outcome then: what further closes get, */
+	uint64_t answered; /* of handles up to this one: `opens` then */
+	uint64_t opens;	   /* counts handles for writing */
+	unsigned writers;  /* of them, those not released */
 	unsigned
 		unclosed; /* of them, those that not one close has come for: they are surely open */
 	unsigned writing;
@@ -111,7 +112,7 @@ struct tdfs_drop {
 	struct tdfs_person *people;
 	size_t n_people;
 	char *published; /* its name then */
-	int64_t until;	 /* a ghost's end */
+	int64_t until;	 /* a ghost's end, or that of one `unasked` which nobody opens */
 	struct tdfs_drop *next_ghost;
 };
 
@@ -145,6 +146,7 @@ struct tdfs_incoming {
 	unsigned n_ghosts;
 	struct tdfs_trash *trash;
 	unsigned publishing; /* drops that are */
+	bool unopened;	     /* there may be some that are `unasked` and were never opened */
 	bool closing;	     /* no new commits but tdfs_incoming_settle()'s */
 	struct timespec changed;
 	bool blind; /* said that /proc does not show everyone */
@@ -193,6 +195,10 @@ void tdfs_ghosts_expire(struct tdfs_incoming *in);
 void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_drop *drop);
 /* The name goes; a staged file that nobody reads goes too. */
 void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_drop *drop);
+
+/* incoming_open.c */
+/* Those end that were made for an open which never came. Gives the lock up meanwhile. */
+void tdfs_unopened_expire(struct tdfs_incoming *in);
 
 /* incoming_names.c */
 /* A listed drop loses its name and what it has on disk; who has it open may go on. Gives the lock

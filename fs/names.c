@@ -16,7 +16,10 @@ static bool ends_in(const char *name, const char *suffix)
 
 bool tdfs_name_is_temporary(const char *name)
 {
-	static const char *const suffixes[] = { "~", ".tmp", ".part", ".partial", ".swp" };
+	static const char *const suffixes[] = {
+		"~",	".tmp", ".part", ".partial", ".crdownload", ".filepart",
+		".swp", ".new", ".save", ".bak",     ".orig",	    ".old",
+	};
 
 	if (name[0] == '.')
 		return true;

@@ -6,7 +6,8 @@
 
 /* What the name of a file in incoming/ says about it. Any other name is only a name. */
 
-/* Close neither commits nor fails: .x, x~, x.tmp, x.part, x.partial, x.swp. */
+/* Close neither commits nor fails: .x, and x~, x.tmp and the like, of files that are being made or
+ * are kept aside. */
 bool tdfs_name_is_temporary(const char *name);
 
 #define TDFS_NOTE_SUFFIX ".error"

@@ -62,7 +62,7 @@ static unsigned next(unsigned limit)
 
 static const char *a_name(void)
 {
-	static const char *const names[] = { "a", "b", ".t", "c~", "a.2", "d.tmp", "a.error" };
+	static const char *const names[] = { "a", "b", ".t", "c~", "a.2", "d.bak", "a.error" };
 
 	return names[next(7)];
 }

@@ -36,13 +36,14 @@ struct file {
 			     it */
 	uint64_t writers; /* those of them since the last ghost of it ended */
 	int code;	  /* of its last commit */
+	unsigned refused_at; /* that was refused: the open files then; 0: it was not */
 };
 
 static struct file files[FILES], *committing;
 static unsigned count, rows, newest;
 static uint8_t committed[ROWS];
 static char renaming[32];
-static bool was_published; /* before the rename */
+static bool was_published, had_note; /* before the rename */
 
 void must_at(bool holds, const char *what, int line)
 {
@@ -80,6 +81,11 @@ static bool ends(const char *name, const char *suffix)
 	return n >= m && strcmp(name + n - m, suffix) == 0;
 }
 
+static bool is_refused(const struct file *file)
+{
+	return !file->published && file->refused_at > 0 && !file->touched;
+}
+
 static bool is_note(const char *name)
 {
 	return ends(name, ".error");
@@ -87,7 +93,7 @@ static bool is_note(const char *name)
 
 static bool is_ordinary(const char *name)
 {
-	return name[0] != '.' && !ends(name, "~") && !ends(name, ".tmp");
+	return name[0] != '.' && !ends(name, "~") && !ends(name, ".bak");
 }
 
 static struct file *by_ino(uint64_t ino)
@@ -106,6 +112,20 @@ static struct file *by_name(const char *name)
 			return &files[i];
 	}
 	return NULL;
+}
+
+static bool has_note(const struct file *file)
+{
+	uint64_t offset = 0, ino;
+	char name[256];
+
+	while (tdfs_incoming_list(in, &offset, name, &ino)) {
+		size_t n = strlen(file->name);
+
+		if (strncmp(name, file->name, n) == 0 && strcmp(name + n, ".error") == 0)
+			return true;
+	}
+	return false;
 }
 
 static uint64_t bit(const struct process *process)
@@ -322,11 +342,14 @@ void model_closed(const struct process *process, const struct open_file *open, i
 	must(answer == 0 || file->spoilt || world.closing, "a close fails for a reason");
 	if (!alone)
 		return;
+	if (is_refused(file) && open->serial > file->refused_at)
+		must(answer == 0, "who changed nothing since a refusal is told nothing of it");
 	if (answer != 0)
 		must(!file->published || file->code == TDL_ERR_PUBLISHED,
 		     "a close that failed has committed nothing");
 	else if (world.slows == 0 && !file->published && !file->gone && file->name[0] != '\0' &&
-		 is_ordinary(file->name) && file->size > 0 && file->touched && !is_blank(file))
+		 is_ordinary(file->name) && file->size > 0 && file->touched && !is_blank(file) &&
+		 !file->tainted && !file->failed)
 		must(world_holds(file->ino, 0) || world_is_unclosed(file->ino),
 		     "the last close commits");
 }
@@ -386,6 +409,7 @@ void model_renames(const struct process *process, uint64_t ino, const char *to)
 
 	snprintf(renaming, sizeof renaming, "%s", to);
 	was_published = file != NULL && file->published;
+	had_note = file != NULL && is_refused(file) && has_note(file);
 	if (file != NULL && !file->published && !is_note(to))
 		file->tainted = false;
 }
@@ -410,6 +434,8 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 		befriend(file, process);
 		return;
 	}
+	if (had_note && !is_ordinary(to))
+		must(has_note(file), "why it was refused goes with what is only renamed");
 	if (world.slows == 0 && is_ordinary(to) && file->size > 0 && !is_blank(file))
 		must(world_holds(ino, 0) || world_is_unclosed(ino),
 		     "a rename to an ordinary name commits");
@@ -481,6 +507,7 @@ void model_committed(const char *bytes, size_t n, int code)
 	committing = NULL;
 	file->code = code;
 	file->touched = false;
+	file->refused_at = code != TDL_OK && code != TDL_ERR_EMPTY ? newest : 0;
 	file->spoilt = file->spoilt || (code != TDL_OK && code != TDL_ERR_EMPTY);
 	if (code != TDL_OK && code != TDL_ERR_PUBLISHED)
 		return;
@@ -498,20 +525,6 @@ void model_committed(const char *bytes, size_t n, int code)
 }
 
 /* ---- Everything ---------------------------------------------------------------------------- */
-
-static bool has_note(const struct file *file)
-{
-	uint64_t offset = 0, ino;
-	char name[256];
-
-	while (tdfs_incoming_list(in, &offset, name, &ino)) {
-		size_t n = strlen(file->name);
-
-		if (strncmp(name, file->name, n) == 0 && strcmp(name + n, ".error") == 0)
-			return true;
-	}
-	return false;
-}
 
 static void check_listed(struct file *file, const char *name)
 {

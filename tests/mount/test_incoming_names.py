@@ -24,6 +24,7 @@ def renameat2(old, new, flags):
 class Temporary(DropCase):
     def test_close_neither_commits_nor_fails(self):
         names = [".x", "x~", "x.tmp", "x.part", "x.partial", "x.swp", ".x.jsonl", ".~lock"]
+        names += ["x.bak", "x.orig", "x.old", "x.save", "x.new", "x.crdownload", "x.filepart"]
         for name in names:
             self.gives(0, 0, "cp", self.bad, f"{self.inc}/{name}")
         self.assertListed(*names)
@@ -131,14 +132,19 @@ class Notes(DropCase):
         self.gives(1, 3, "cp $S/s3 $I/x")
         self.assertListed()
 
-    def test_a_close_with_nothing_new_repeats_the_answer(self):
-        with self.grows(0, 0):
-            self.assertNotEqual(self.drop("touch $I/x").status, 0)
+    def test_a_close_with_nothing_changed_says_nothing(self):
+        self.gives(0, 0, "touch $I/x")
+        self.gives(0, 0, "exec 3<> $I/x; cat <&3; exec 3>&-")
         self.assertListed("x", "x.error")
 
     def test_hidden_away(self):
         self.gives(0, 0, "mv $I/x $I/x.part")
-        self.assertListed("x.part")
+        self.assertListed("x.part", "x.part.error")
+        self.assertIn(b"x:2:", self.mnt.read("incoming/x.part.error"))
+        self.gives(0, 0, "mv $I/x.part $I/x.bak")
+        self.assertListed("x.bak", "x.bak.error")
+        self.gives(0, 0, "rm $I/x.bak")
+        self.assertListed()
 
     def test_an_open_note_outlives_its_drop(self):
         with open(self.note, "rb") as note:

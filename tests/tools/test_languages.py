@@ -104,13 +104,33 @@ NODES = [
     Row("node_console_log", node("process.stdout.write(fs.readFileSync(F))") + ' > "$I/$N"', n=3, bad=0, needs=("node",)),
 ]
 
+# Looking at a refused file through a descriptor that could write it, and mending it in place.
+LOOKS = [
+    Row("r_plus_looks", 'cp "$W" "$I/$N"; ' + python("f = open(D, 'r+')\nassert 'wrong' in f.read()\nf.close()"),
+        versions=0, left=("N", "N.error")),
+    Row("r_plus_looks_by_dup", 'cp "$W" "$I/$N"; ' + python("f = os.open(D, os.O_RDWR)\ng = os.dup(f)\nos.read(f, 9)\nos.close(f)\nos.close(g)"),
+        versions=0, left=("N", "N.error")),
+    Row("r_plus_locks", 'cp "$W" "$I/$N"; flock "$I/$N" true && exec 9<> "$I/$N" && exec 9>&-', versions=0, left=("N", "N.error")),
+    Row("r_plus_looks_and_another_mends", 'cp "$W" "$I/$N"; ' + python("a = open(D, 'r+'); b = open(D, 'w')\nb.write(open(F).read()); b.close()\na.close()"),
+        bad=1),
+    Row("r_plus_mends", 'cp "$W" "$I/$N"; ' + python("f = open(D, 'r+')\nt = f.read()\nf.seek(0); f.write(t.replace('\"wrong\"', os.environ['ID'])); f.truncate(); f.close()"),
+        bad=1),
+    Row("truncate_by_name", 'head -n -1 "$F" > good; (cat good "$W") > "$I/$N"; rm log; ' + python("os.truncate(D, os.path.getsize('good'))\nf = open(D, 'r+'); f.close()"),
+        n=3, rows=2),
+    Row("proc_fd_of_what_was_committed", python("f = open(D, 'w'); f.write(open(F).read()); f.flush()\ng = os.open(D, os.O_PATH)\nf.close()\n"
+        "try: os.open(f'/proc/self/fd/{g}', os.O_WRONLY)\nexcept OSError: pass\n"
+        "import time\nend = time.monotonic() + 30\nwhile os.listdir(I):\n  assert time.monotonic() < end\n  time.sleep(.1)")),
+]
+
 PERLS = [
     Row("perl_print", perl('open(my $o, ">", $D); print $o @l; close($o) or die'), n=3, bad=22),
     Row("perl_unchecked", perl('open(my $o, ">", $D); print $o @l; close($o)'), n=3, bad=0),
     Row("perl_not_closed", perl('open(my $o, ">", $D); print $o @l'), n=3, bad=0),
     Row("perl_file_copy", perl('use File::Copy; copy($F, $D) or die'), n=3, bad=22),
     Row("perl_pi", 'cp "$W" "$I/$N" 2>/dev/null; perl -pi -e "s/\\"wrong\\"/$ID/" "$I/$N" 2>log', bad=22),
-    Row("perl_pi_backup", 'cp "$W" "$I/$N" 2>/dev/null; perl -pi~ -e "s/\\"wrong\\"/$ID/" "$I/$N"', left=("N~",)),
+    Row("perl_pi_bak", 'cp "$W" "$I/$N" 2>/dev/null; perl -pi.bak -e "s/\\"wrong\\"/$ID/" "$I/$N"', left=("N.bak", "N.bak.error")),
+    Row("perl_pi_orig", 'cp "$W" "$I/$N" 2>/dev/null; perl -pi.orig -e "s/\\"wrong\\"/$ID/" "$I/$N"', left=("N.orig", "N.orig.error")),
+    Row("perl_pi_backup", 'cp "$W" "$I/$N" 2>/dev/null; perl -pi~ -e "s/\\"wrong\\"/$ID/" "$I/$N"', left=("N~", "N~.error")),
 ]
 
 EDITORS = [
@@ -118,7 +138,7 @@ EDITORS = [
     Row("vim_quits", 'vim -N -u NONE -i NONE -es -c q "$I/$N"', versions=0, needs=("vim",)),
     Row("vim_repairs", 'cp "$W" "$I/$N" 2>/dev/null; vim -N -u NONE -i NONE -es -c "%s/\\"wrong\\"/$ID/" -c wq "$I/$N"', bad=1, needs=("vim",)),
     Row("vim_backup", 'cp "$W" "$I/$N" 2>/dev/null; vim -N -u NONE -i NONE -es -c "set backup backupcopy=no backupskip=" -c "%s/\\"wrong\\"/$ID/" -c wq "$I/$N"',
-        left=("N~",), needs=("vim",)),
+        left=("N~", "N~.error"), needs=("vim",)),
     Row("vim_terminal", 'cp "$W" "$I/$N" 2>/dev/null; $HERE/at_terminal.py "|:%s/\\"wrong\\"/$ID/"$\'\\r|:wq\\r\' vim -N -u NONE -i NONE "$I/$N" > screen',
         needs=("vim",)),
     Row("vim_50_times", 'for i in {1..50}; do vim -N -u NONE -i NONE -es -c ":normal i{\\"id\\":$ID}" -c wq "$I/$N" || exit; done',
@@ -151,6 +171,13 @@ class Node(Drops):
 
 
 add_rows(Node, NODES)
+
+
+class Looks(Drops):
+    pass
+
+
+add_rows(Looks, LOOKS)
 
 
 class Perl(Drops):

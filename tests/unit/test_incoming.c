@@ -300,6 +300,56 @@ Test(incoming, a_further_close_repeats_the_answer)
 	release(handle);
 }
 
+Test(incoming, who_changed_nothing_since_the_refusal_hears_nothing_of_it)
+{
+	struct tdfs_handle *handle;
+
+	world.code = TDL_ERR_SCHEMA;
+	cr_expect_eq(drop(7, "a", "x\n"), EINVAL);
+	for (pid_t tid = 7; tid <= 8; tid++) {
+		handle = reopen(tid, "a", O_RDWR);
+		cr_expect_eq(flush(tid, handle), 0);
+		cr_expect_eq(flush(tid, handle), 0);
+		release(handle);
+		cr_expect_str_eq(listing(), "a a.error");
+	}
+	/* Whoever changes it does. */
+	handle = reopen(8, "a", O_RDWR);
+	write_at(8, handle, "y", 0);
+	cr_expect_eq(flush(8, handle), EINVAL);
+	cr_expect_eq(flush(8, handle), EINVAL);
+	release(handle);
+	world.code = TDL_OK;
+	handle = reopen(8, "a", O_RDWR);
+	cr_expect_eq(flush(8, handle), 0);
+	cr_expect_eq(world.commits, 0, "it was not tried again");
+	write_at(8, handle, "z", 0);
+	cr_expect_eq(flush(8, handle), 0);
+	cr_expect_eq(world.commits, 1);
+	release(handle);
+}
+
+Test(incoming, truncated_by_name_it_is_tried_at_the_next_close)
+{
+	struct tdfs_caller caller = who(8);
+	struct stat change = { .st_size = 2 }, st;
+	struct tdfs_handle *handle;
+
+	world.code = TDL_ERR_SCHEMA;
+	cr_expect_eq(drop(7, "a", "x\nbad\n"), EINVAL);
+	cr_expect_eq(tdfs_incoming_setattr(in, &caller, lookup(8, "a", NULL), &change,
+					   TDFS_SET_SIZE, &st),
+		     0);
+	cr_expect_str_eq(listing(), "a a.error");
+	cr_expect(strstr(note("a.error"), "changed after it was refused"), "%s", note("a.error"));
+	world.code = TDL_OK;
+	handle = reopen(8, "a", O_RDWR);
+	cr_expect_eq(flush(8, handle), 0);
+	release(handle);
+	cr_expect_str_eq(world.committed, "x\n");
+	cr_expect_str_eq(listing(), "");
+}
+
 Test(incoming, rm_drops_both)
 {
 	world.code = TDL_ERR_SCHEMA;

@@ -31,6 +31,48 @@ Test(incoming_names, temporary_names_commit_on_rename)
 	cr_expect_eq(lookup(9, "a", NULL), 0);
 }
 
+/* As sed -i.bak and patch -b do: the old file goes aside, a good one comes under its name. */
+Test(incoming_names, what_was_refused_can_be_put_aside)
+{
+	world.code = TDL_ERR_SCHEMA;
+	cr_expect_eq(drop(7, "a", "bad\n"), EINVAL);
+	cr_expect_eq(drop(7, "a.bak", "old\n"), 0);
+	world.code = TDL_OK;
+	cr_expect_eq(drop(7, "new", "x\n"), 0);
+	cr_expect_eq(rename_it(7, "a", "a.bak"), 0);
+	cr_expect_str_eq(listing(), "a.bak a.bak.error");
+	cr_expect_str_eq(note("a.bak.error"), "a:1: bad\n");
+	cr_expect_eq(rename_it(7, "new", "a"), 0);
+	cr_expect_eq(world.commits, 1);
+	/* Under an ordinary name it is tried again, wherever it was meanwhile. */
+	cr_expect_eq(rename_it(7, "a.bak", ".b"), 0);
+	cr_expect_str_eq(listing(), ".b .b.error");
+	cr_expect_eq(world.commits, 1);
+	world.code = TDL_ERR_SCHEMA;
+	cr_expect_eq(rename_it(7, ".b", "b"), EINVAL);
+	cr_expect_str_eq(listing(), ".b .b.error");
+	world.code = TDL_OK;
+	cr_expect_eq(rename_it(7, ".b", "b"), 0);
+	cr_expect_eq(world.commits, 2);
+	cr_expect_str_eq(listing(), "");
+}
+
+Test(incoming_names, what_was_changed_is_not_what_was_refused)
+{
+	struct tdfs_handle *handle;
+
+	world.code = TDL_ERR_SCHEMA;
+	cr_expect_eq(drop(7, "a", "bad\n"), EINVAL);
+	world.code = TDL_OK;
+	handle = reopen(7, "a", O_WRONLY);
+	write_at(7, handle, "y\ny", 0);
+	cr_expect_eq(rename_it(7, "a", "a~"), 0);
+	cr_expect_str_eq(listing(), "a~", "its reason is out of date");
+	cr_expect_eq(flush(7, handle), 0);
+	release(handle);
+	cr_expect_eq(world.commits, 0);
+}
+
 Test(incoming_names, the_rename_of_an_open_file_does_not_commit)
 {
 	struct tdfs_handle *handle = create(7, "a.tmp", O_WRONLY);
@@ -159,6 +201,23 @@ Test(incoming_names, a_ghost_opened_for_nothing_leaves_nothing)
 	cr_expect_eq(drop(7, "b", "y\n"), 0);
 	cr_expect_str_eq(listing(), "");
 	cr_expect_eq(world.commits, 3);
+}
+
+/* Its inode number was asked for, not its name. */
+Test(incoming_names, a_ghost_opened_by_its_number_leaves_nothing_for_long)
+{
+	struct tdfs_caller caller = who(7);
+	struct tdfs_handle *handle;
+	uint64_t ino;
+
+	drop(7, "a", "x\n");
+	ino = lookup(7, "a", NULL);
+	cr_expect_eq(tdfs_incoming_open(in, &caller, ino, O_WRONLY, &handle), ESTALE);
+	cr_expect(tdfs_incoming_tidy(in));
+	cr_expect_str_eq(listing(), "a");
+	world.now += 5000;
+	cr_expect_not(tdfs_incoming_tidy(in));
+	cr_expect_str_eq(listing(), "");
 }
 
 Test(incoming_names, a_ghost_ends)

@@ -6,11 +6,15 @@
 
 Test(names, temporary)
 {
-	static const char *const yes[] = { ".x",    ".",       "x~",	 "~",
-					   "x.tmp", ".tmp",    "x.part", "x.partial",
-					   "x.swp", ".x.swpx", "a.b.tmp" };
-	static const char *const no[] = { "x",	  "x.jsonl", "tmp",	"x.TMP", "x.tmp.jsonl",
-					  "part", "x.parts", "x.error", "v3",	 "~x" };
+	static const char *const yes[] = { ".x",	   ".",		"x~",	   "~",
+					   "x.tmp",	   ".tmp",	"x.part",  "x.partial",
+					   "x.swp",	   ".x.swpx",	"a.b.tmp", "x.bak",
+					   "x.orig",	   "x.old",	"x.save",  "x.new",
+					   "x.crdownload", "x.filepart" };
+	static const char *const no[] = { "x",		 "x.jsonl", "tmp",     "x.TMP",
+					  "x.tmp.jsonl", "part",    "x.parts", "x.error",
+					  "v3",		 "~x",	    "x.news",  "bak",
+					  "x.bak.jsonl", "xnew" };
 
 	for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
 		cr_expect(tdfs_name_is_temporary(yes[i]), "%s", yes[i]);
