@@ -152,4 +152,5 @@ class Completion(TestCase):
 
     def test_shellcheck(self):
         tool = self.require_tool("shellcheck")
-        self.ok([tool, COMPLETION])
+        tests = SOURCE / "tests"
+        self.ok([tool, COMPLETION, tests / "run", tests / "demo", tests / "fresh"])

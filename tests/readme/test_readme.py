@@ -4,6 +4,7 @@ say; its demonstration runs; its commands and files exist."""
 
 import os
 import re
+import shutil
 import xml.dom.minidom
 
 import harness
@@ -107,13 +108,67 @@ class Readme(TestCase):
 
 
 class Demonstration(TestCase):
+    def without(self, *hidden, user="0"):
+        """Runs it where these programs or devices are not there; returns what it says, which is one
+        line, said before anything is done."""
+        self.require_root()
+        # Nothing that could be installed or mounted: what is hidden is only hidden from this.
+        script = """
+            set -e
+            mount --make-rprivate /
+            mount -t tmpfs none /mnt
+            for folder in /usr/bin /usr/sbin; do
+                mkdir -p /mnt/upper$folder /mnt/work$folder
+                mount -t overlay -o "lowerdir=$folder,upperdir=/mnt/upper$folder,workdir=/mnt/work$folder" overlay $folder ||
+                    exit 77
+                (cd $folder && rm -f $HIDDEN)
+            done
+            case $HIDDEN in
+            *fuse*) mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 ;;
+            # Some machines keep the device to root.
+            *) mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse ;;
+            esac
+            exec setpriv --reuid="$1" --regid="$1" --clear-groups bash "$2" --unmount
+        """
+        tmp = self.path("tmp")
+        tmp.mkdir(exist_ok=True)
+        tmp.chmod(0o777)
+        demo = self.scratch / "checkout" / "tests" / "demo"
+        if not demo.exists():
+            demo.parent.mkdir(parents=True)
+            shutil.copy(SOURCE / "tests" / "demo", demo)
+        result = harness.run(
+            ["unshare", "--mount", "bash", "-c", script, "bash", user, demo],
+            env={"HIDDEN": " ".join(os.path.basename(h) for h in hidden), "TMPDIR": str(tmp), "TDL_DEMO_BUILD": str(self.path("build"))},
+        )
+        if result.status == 77:
+            self.skipTest(f"no overlay: {result.error.strip()}")
+        self.assertEqual(result.status, 1, str(result))
+        self.assertEqual(os.listdir(tmp), [])
+        self.assertFalse(self.path("build").exists())
+        self.assertEqual(result.out, b"", str(result))
+        self.assertRegex(result.error, r"\Atests/demo: [^\n]+\n\Z", str(result))
+        return result.error
+
+    def test_says_at_once_what_is_missing(self):
+        self.require_fuse()
+        said = self.without("jq", "apt-get")
+        self.assertIn("please install what Debian calls: jq", said)
+        said = self.without("jq", "sudo", user="65534")
+        self.assertIn("no sudo; as root: apt-get install jq", said)
+        for user in ("0", "65534"):
+            said = self.without("/dev/fuse", user=user)
+            self.assertIn("cannot mount: there is no /dev/fuse (try: modprobe fuse;", said)
+
     def test_runs_and_unmounts(self):
         self.require_fuse()
+        self.path("tmp").mkdir()
         result = self.ok(
             ["bash", SOURCE / "tests" / "demo", "--unmount"],
-            env={"TMPDIR": str(self.scratch), "TDL_DEMO_BUILD": str(self.path("build"))},
-            timeout=200,
+            env={"TMPDIR": str(self.path("tmp")), "TDL_DEMO_BUILD": str(self.path("build"))},
+            timeout=harness.TEST_TIMEOUT,
         )
+        self.assertEqual(os.listdir(self.path("tmp")), [], "nothing is left behind")
         for text in (
             "created orders version 0",
             '{"id":3,"region":"north","year":2026}',
