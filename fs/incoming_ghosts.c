@@ -1,33 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Names that outlive their publish for a moment, for those who wrote them. The oldest go first,
- * by age, or when there are so many that their descriptors would be missed.
+ * by age, or when there are so many that their memory would be missed. The newest keep their
+ * staged file open, so that it can be read; of the others there is the name and what stat shows.
  */
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "incoming_state.h"
 
+/* Those that keep their file are the last ones of the list. */
+static void let_file_go(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	if (!drop->keeps_file)
+		return;
+	drop->keeps_file = false;
+	in->n_ghost_files--;
+	if (in->ghost_files == drop)
+		in->ghost_files = drop->next_ghost;
+}
+
 static void take_out(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
-	for (struct tdfs_drop **at = &in->ghosts; *at; at = &(*at)->next_ghost) {
-		if (*at != drop)
-			continue;
-		*at = drop->next_ghost;
-		if (in->last_ghost == &drop->next_ghost)
-			in->last_ghost = at;
-		drop->next_ghost = NULL;
-		in->n_ghosts--;
+	if (!drop->lingers)
 		return;
-	}
+	let_file_go(in, drop);
+	*(drop->previous_ghost ? &drop->previous_ghost->next_ghost : &in->ghosts) =
+		drop->next_ghost;
+	*(drop->next_ghost ? &drop->next_ghost->previous_ghost : &in->last_ghost) =
+		drop->previous_ghost;
+	drop->previous_ghost = drop->next_ghost = NULL;
+	drop->lingers = false;
+	in->n_ghosts--;
 }
 
 void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	drop->until = in->backend.now(in->backend.context) + TDFS_GHOST_MS;
-	*in->last_ghost = drop;
-	in->last_ghost = &drop->next_ghost;
+	drop->lingers = true;
+	drop->previous_ghost = in->last_ghost;
+	*(in->last_ghost ? &in->last_ghost->next_ghost : &in->ghosts) = drop;
+	in->last_ghost = drop;
 	in->n_ghosts++;
+	drop->keeps_file = true;
+	in->n_ghost_files++;
+	if (!in->ghost_files)
+		in->ghost_files = drop;
+	while (in->n_ghost_files > TDFS_GHOST_FILES_MAX) {
+		struct tdfs_drop *oldest = in->ghost_files;
+
+		let_file_go(in, oldest);
+		/* Where it is being read, this is for the last handle. */
+		tdfs_inode_settle(in, &oldest->node);
+	}
 	tdfs_ghosts_expire(in);
 	in->backend.untidy(in->backend.context);
 }

@@ -4,6 +4,7 @@
  * Knows nothing of when a file is finished.
  */
 #include <errno.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,36 +49,68 @@ struct timespec tdfs_time(void)
 	return now;
 }
 
-static struct tdfs_inode **ino_bucket(struct tdfs_incoming *in, uint64_t ino)
+/* ---- Tables ------------------------------------------------------------------------------- */
+
+/* The first place of a number from `ino` on. */
+static size_t lower_place(const struct tdfs_incoming *in, uint64_t ino)
 {
-	return &in->by_ino[ino % TDFS_BUCKETS];
+	size_t low = 0, high = in->n_places;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (in->places[middle].ino < ino)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
-static struct tdfs_inode **name_bucket(struct tdfs_incoming *in, const char *name)
+static bool make_room(struct tdfs_incoming *in)
 {
-	uint32_t hash = 2166136261u;
+	size_t room = in->room ? 2 * in->room : 64;
+	struct tdfs_place *places;
 
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 16777619u;
-	return &in->by_name[hash % TDFS_BUCKETS];
+	if (in->n_places < in->room)
+		return true;
+	places = reallocarray(in->places, room, sizeof *places);
+	if (!places)
+		return false;
+	in->places = places;
+	in->room = room;
+	return true;
+}
+
+static void close_gaps(struct tdfs_incoming *in)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < in->n_places; i++)
+		if (in->places[i].node)
+			in->places[kept++] = in->places[i];
+	in->n_places = kept;
+	in->gaps = 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct tdfs_inode *)a)->name, ((const struct tdfs_inode *)b)->name);
 }
 
 struct tdfs_inode *tdfs_inode_by_ino(struct tdfs_incoming *in, uint64_t ino)
 {
-	struct tdfs_inode *node = *ino_bucket(in, ino);
+	size_t at = lower_place(in, ino);
 
-	while (node && node->ino != ino)
-		node = node->by_ino;
-	return node;
+	return at < in->n_places && in->places[at].ino == ino ? in->places[at].node : NULL;
 }
 
 struct tdfs_inode *tdfs_inode_by_name(struct tdfs_incoming *in, const char *name)
 {
-	struct tdfs_inode *node = *name_bucket(in, name);
+	struct tdfs_inode wanted = { .name = (char *)name };
+	struct tdfs_inode **found = tfind(&wanted, &in->names, compare_names);
 
-	while (node && strcmp(node->name, name) != 0)
-		node = node->by_name;
-	return node;
+	return found ? *found : NULL;
 }
 
 struct tdfs_drop *tdfs_drop_of(struct tdfs_inode *node)
@@ -98,23 +131,24 @@ bool tdfs_inode_listed(const struct tdfs_inode *node)
 
 int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
 {
-	char *copy = name ? strdup(name) : NULL;
-	struct tdfs_inode **at;
+	char *copy = name ? strdup(name) : NULL, *old = node->name;
 
 	if (name && !copy)
 		return ENOMEM;
-	if (node->name) {
-		for (at = name_bucket(in, node->name); *at != node; at = &(*at)->by_name)
-			;
-		*at = node->by_name;
-		free(node->name);
-	}
+	if (old)
+		tdelete(node, &in->names, compare_names);
 	node->name = copy;
-	if (copy) {
-		at = name_bucket(in, copy);
-		node->by_name = *at;
-		*at = node;
+	if (copy && !tsearch(node, &in->names, compare_names)) {
+		free(copy);
+		/* There is room for the one that has just gone. */
+		node->name = old;
+		if (old && !tsearch(node, &in->names, compare_names)) {
+			node->name = NULL;
+			free(old);
+		}
+		return ENOMEM;
 	}
+	free(old);
 	node->ctime = in->changed = tdfs_time();
 	return 0;
 }
@@ -133,15 +167,11 @@ bool tdfs_inode_checked(const struct tdfs_inode *node, const struct tdfs_caller 
 
 static int node_add(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
 {
-	struct tdfs_inode **at;
-
 	node->atime = node->mtime = tdfs_time();
-	if (tdfs_inode_set_name(in, node, name) != 0)
+	if (!make_room(in) || tdfs_inode_set_name(in, node, name) != 0)
 		return ENOMEM;
 	node->ino = in->next++;
-	at = ino_bucket(in, node->ino);
-	node->by_ino = *at;
-	*at = node;
+	in->places[in->n_places++] = (struct tdfs_place){ node->ino, node };
 	node->previous = in->newest;
 	if (in->newest)
 		in->newest->next = node;
@@ -153,12 +183,13 @@ static int node_add(struct tdfs_incoming *in, struct tdfs_inode *node, const cha
 
 static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
 {
-	struct tdfs_inode **at = ino_bucket(in, node->ino);
 	struct tdfs_drop *drop = tdfs_drop_of(node);
 
-	while (*at != node)
-		at = &(*at)->by_ino;
-	*at = node->by_ino;
+	if (node->name)
+		tdelete(node, &in->names, compare_names);
+	in->places[lower_place(in, node->ino)].node = NULL;
+	if (++in->gaps > 64 && in->gaps > in->n_places / 2)
+		close_gaps(in);
 	*(node->previous ? &node->previous->next : &in->oldest) = node->next;
 	*(node->next ? &node->next->previous : &in->newest) = node->previous;
 	if (drop) {
@@ -177,8 +208,13 @@ void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
 {
 	struct tdfs_drop *drop = tdfs_drop_of(node);
 
-	if (node->name || node->users > 0)
+	if (node->users > 0)
 		return;
+	if (node->name) {
+		if (drop && drop->state == TDFS_PUBLISHED && !drop->keeps_file)
+			tdfs_drop_discard(in, drop);
+		return;
+	}
 	/* The kernel can remember a published file for as long as it has memory. Whoever asks for
 	 * it by its number alone is told that it is stale. */
 	if (node->lookups == 0 || (drop && drop->state == TDFS_PUBLISHED)) {
@@ -314,8 +350,10 @@ int tdfs_incoming_list(struct tdfs_incoming *in, uint64_t *offset, char *name, u
 	int found = 0;
 
 	tdfs_lock(in);
-	for (struct tdfs_inode *node = in->oldest; node; node = node->next) {
-		if (node->ino - in->first < *offset || !tdfs_inode_listed(node))
+	for (size_t at = lower_place(in, in->first + *offset); at < in->n_places; at++) {
+		const struct tdfs_inode *node = in->places[at].node;
+
+		if (!node || !tdfs_inode_listed(node))
 			continue;
 		*offset = node->ino - in->first + 1;
 		*ino = node->ino;
@@ -360,7 +398,6 @@ struct tdfs_incoming *tdfs_incoming_make(const struct tdfs_backend *backend, uin
 	pthread_mutex_init(&in->lock, NULL);
 	pthread_cond_init(&in->change, NULL);
 	in->first = in->next = first;
-	in->last_ghost = &in->ghosts;
 	in->changed = tdfs_time();
 	return in;
 }
@@ -379,6 +416,7 @@ void tdfs_incoming_unmake(struct tdfs_incoming *in)
 	while (in->oldest)
 		node_free(in, in->oldest);
 	tdfs_unlock(in);
+	free(in->places);
 	pthread_cond_destroy(&in->change);
 	pthread_mutex_destroy(&in->lock);
 	free(in);

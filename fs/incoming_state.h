@@ -28,14 +28,14 @@
 
 #include "incoming.h"
 
-#define TDFS_BUCKETS	1024u
-#define TDFS_GHOST_MS	5000
-#define TDFS_GHOSTS_MAX 256u
-#define TDFS_TIDS	8u
-#define TDFS_BEST_WRITE (1 << 20) /* what programs should write at once: one request */
-#define TDFS_EXEC_MS	100	  /* how long a descriptor that exec will close is waited for */
-#define TDFS_LOOKS_MS	200 /* and the looks of other closes, which have a limit of their own */
-#define TDFS_STEP_MS	3u
+#define TDFS_GHOST_MS	     5000
+#define TDFS_GHOSTS_MAX	     65536u /* of some hundred bytes each */
+#define TDFS_GHOST_FILES_MAX 64u    /* of them, those whose staged file is kept open to be read */
+#define TDFS_TIDS	     8u
+#define TDFS_BEST_WRITE	     (1 << 20) /* what programs should write at once: one request */
+#define TDFS_EXEC_MS	     100 /* how long a descriptor that exec will close is waited for */
+#define TDFS_LOOKS_MS	     200 /* and the looks of other closes, which have a limit of their own */
+#define TDFS_STEP_MS	     3u
 
 enum tdfs_kind {
 	TDFS_DROP,
@@ -56,8 +56,7 @@ struct tdfs_inode {
 	/* It got its name, or was listed again, by something else than a request for that name:
 	 * what the kernel looked up before, it may have found to be nothing, or another's. */
 	bool appeared;
-	pid_t seen_by; /* the last thread that looked it up since, or 0 */
-	struct tdfs_inode *by_ino, *by_name;
+	pid_t seen_by;			    /* the last thread that looked it up since, or 0 */
 	struct tdfs_inode *next, *previous; /* all nodes, by inode number */
 	mode_t mode;
 	uid_t uid;
@@ -113,7 +112,9 @@ struct tdfs_drop {
 	size_t n_people;
 	char *published; /* its name then */
 	int64_t until;	 /* a ghost's end, or that of one `unasked` which nobody opens */
-	struct tdfs_drop *next_ghost;
+	bool lingers;	 /* is in the list of ghosts */
+	bool keeps_file; /* and open for those who may read it */
+	struct tdfs_drop *next_ghost, *previous_ghost;
 };
 
 struct tdfs_handle {
@@ -133,17 +134,27 @@ struct tdfs_trash {
 	void *file;
 };
 
+/* Where a node stands among all. */
+struct tdfs_place {
+	uint64_t ino;
+	struct tdfs_inode *node; /* NULL: a gap */
+};
+
 struct tdfs_incoming {
 	struct tdfs_backend backend; /* constant */
 	struct tdfs_daemon *daemon;  /* constant; NULL in unit tests */
 	pthread_mutex_t lock;
 	pthread_cond_t change; /* some drop's state, writing or looking changed */
 	uint64_t first, next;  /* inode numbers */
-	struct tdfs_inode *by_ino[TDFS_BUCKETS], *by_name[TDFS_BUCKETS];
+	/* In the order of their numbers, with gaps where one was freed; and a tree of names, since
+	 * users choose those: tsearch() has no bad case. */
+	struct tdfs_place *places;
+	size_t n_places, room, gaps;
+	void *names;
 	struct tdfs_inode *oldest, *newest;
 	struct tdfs_handle *handles;
-	struct tdfs_drop *ghosts, **last_ghost;
-	unsigned n_ghosts;
+	struct tdfs_drop *ghosts, *last_ghost, *ghost_files;
+	unsigned n_ghosts, n_ghost_files;
 	struct tdfs_trash *trash;
 	unsigned publishing; /* drops that are */
 	bool unopened;	     /* there may be some that are `unasked` and were never opened */

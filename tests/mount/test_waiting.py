@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What many files in incoming/ cost: memory, descriptors, the time to list them."""
 
+import contextlib
 import os
 import re
 import signal
@@ -47,3 +48,53 @@ class Memory(DropCase):
         grown = self.resident() - before
         # The nodes of half of them would take 2 MB.
         self.assertLess(grown, 1000, "kB")
+
+
+class Listing(DropCase):
+    def seconds(self, folder):
+        """Of the daemon's and our own time, for a listing: no clock that others can hold up."""
+
+        def spent():
+            with open(f"/proc/{self.mnt.pid}/stat") as stat:
+                fields = stat.read().rsplit(")", 1)[1].split()
+            own = os.times()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + own.user + own.system
+
+        before = spent()
+        for _ in range(5):
+            names = os.listdir(folder)
+        return (spent() - before) / 5, len(names)
+
+    def test_time_grows_with_the_number(self):
+        """A quadratic listing of 8,000 took seconds, with all of incoming/ held up."""
+        taken = {}
+        made = 0
+        for many in (1000, 8000):
+            for made in range(made, many):
+                os.mknod(self.inc / f"f{made}.tmp")
+            made = many
+            taken[many], count = self.seconds(self.inc)
+            self.assertEqual(count, many)
+        # Eight times as much, and the coarse clock's steps.
+        self.assertLess(taken[8000], 16 * taken[1000] + 0.06, taken)
+        for name in os.listdir(self.inc):
+            os.unlink(self.inc / name)
+        self.assertListed()
+
+    def test_files_that_come_and_go_meanwhile(self):
+        """Each file that is there all the time is listed once."""
+        stay = {f"stay{n}" for n in range(500)}
+        for n in range(500):
+            os.mknod(self.inc / f"stay{n}")
+            os.mknod(self.inc / f"go{n}")
+        seen = []
+        with os.scandir(self.inc) as entries:
+            for entry in entries:
+                seen.append(entry.name)
+                n = len(seen)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.inc / f"go{n * 7 % 500}")
+                if n < 2000:
+                    os.mknod(self.inc / f"new{n}")
+        self.assertEqual(len(seen), len(set(seen)))
+        self.assertLessEqual(stay, set(seen))

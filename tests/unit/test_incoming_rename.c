@@ -254,7 +254,38 @@ Test(incoming_names, ghosts_are_not_hoarded)
 		drop(7, name, "x");
 		tdfs_incoming_forget(in, FIRST + (uint64_t)i, 9);
 	}
-	cr_expect_lt(world.live, 300);
+	cr_expect_lt(world.live, 100);
+}
+
+/* Whoever looks at his file a moment after its close finds it, whatever others drop meanwhile. */
+Test(incoming_names, ghosts_last_as_long_beside_many_others)
+{
+	struct tdfs_handle *reader;
+	char name[16], text[8];
+	struct stat st;
+	size_t got = 0;
+
+	drop(7, "read", "xyz\n");
+	cr_assert_eq(open_it(7, "read", O_RDONLY, &reader), 0);
+	drop(7, "first", "xyz\n");
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof name, "a%d", i);
+		drop(8, name, "x");
+	}
+	world.now += 4999;
+	cr_expect_neq(lookup(7, "first", &st), 0);
+	cr_expect_eq(st.st_size, 4);
+	cr_expect_eq(tdfs_incoming_read(in, reader, text, sizeof text, 0, &got), 0);
+	cr_expect_eq(got, 4, "who has it open reads on");
+	release(reader);
+	cr_expect_lt(world.live, 100);
+	cr_expect_neq(lookup(8, "a999", NULL), 0);
+	cr_expect_eq(unlink_it(8, "a500"), 0);
+	cr_expect_eq(lookup(8, "a500", NULL), 0);
+	world.now++;
+	cr_expect_eq(lookup(7, "first", NULL), 0);
+	cr_expect_eq(lookup(8, "a999", NULL), 0);
+	cr_expect_eq(world.live, 0);
 }
 
 Test(incoming_names, nor_is_what_the_kernel_remembers_of_them)
