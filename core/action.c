@@ -8,6 +8,7 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "error.h"
@@ -28,6 +29,8 @@ void tdl__commit_clear(tdl__commit *commit)
 	commit->has_info = false;
 	commit->checked = false;
 	commit->ours = false;
+	commit->covered = 0;
+	commit->chained = false;
 	commit->count = 0;
 	commit->strings.n = 0;
 	commit->strings.failed = false;
@@ -124,7 +127,43 @@ static bool whole_number(tdl__span value, uint64_t *out)
 	return true;
 }
 
-static int read_info(tdl__commit *commit, tdl__span info, bool first, tdl_error *error)
+/* How many bytes stand before the checksum, where that is the very end of a commitInfo line; 0:
+ * it is not. Nothing may be written otherwise, or a byte could change and not be missed. */
+static size_t before_checksum(tdl__span line, uint32_t crc)
+{
+	char end[40];
+	size_t n = (size_t)snprintf(end, sizeof end, ",\"crc32c\":%" PRIu32 "}}", crc);
+
+	return line.n > n && memcmp(line.p + line.n - n, end, n) == 0 ? line.n - n : 0;
+}
+
+/* Takes the promise of a commitInfo on the first line, where it makes one: of the lines behind it,
+ * and, where it names the commit before, of itself. */
+static int read_promise(tdl__commit *commit, tdl__span actions, tdl__span crc32c,
+			tdl__span previous, tdl__span line, tdl_error *error)
+{
+	uint64_t lines, crc, before = 0;
+
+	if (!whole_number(actions, &lines) || !whole_number(crc32c, &crc) || crc > UINT32_MAX)
+		return 0;
+	commit->checked = true;
+	commit->promised_lines = lines;
+	commit->promised_crc = (uint32_t)crc;
+	if (previous.p == NULL)
+		return 0;
+	commit->covered = before_checksum(line, (uint32_t)crc);
+	if (commit->covered == 0)
+		return bad(error, "commitInfo does not end with its crc32c");
+	if (tdl__json_kind(previous) != 'n' &&
+	    (!whole_number(previous, &before) || before > UINT32_MAX))
+		return bad(error, "the previous in commitInfo is not a checksum");
+	commit->chained = true;
+	commit->previous = tdl__json_kind(previous) == 'n' ? -1 : (int64_t)before;
+	return 0;
+}
+
+static int read_info(tdl__commit *commit, tdl__span info, tdl__span line, bool first,
+		     tdl_error *error)
 {
 	enum {
 		TIMESTAMP,
@@ -132,18 +171,20 @@ static int read_info(tdl__commit *commit, tdl__span info, bool first, tdl_error 
 		READ_VERSION,
 		ACTIONS,
 		CRC32C,
+		PREVIOUS,
 		ENGINE,
 		COUNT
 	};
 	static const char *const names[COUNT] = { "timestamp", "operation", "readVersion",
-						  "actions",   "crc32c",    "engineInfo" };
+						  "actions",   "crc32c",    "previous",
+						  "engineInfo" };
 	static const char ours[] = "\"tinydeltafs/";
 	tdl__span values[COUNT];
-	uint64_t lines, crc;
-	bool is_ours;
 	size_t length;
 	int r;
 
+	if (commit->has_info)
+		return bad(error, "a second commitInfo");
 	if (tdl__json_kind(info) != '{')
 		return bad(error, "commitInfo is no object");
 	tdl__json_members(info, names, COUNT, values);
@@ -161,22 +202,16 @@ static int read_info(tdl__commit *commit, tdl__span info, bool first, tdl_error 
 	     commit->read_version < 0))
 		return bad(error, "the readVersion in commitInfo is no version");
 	commit->has_info = true;
-
-	is_ours = values[ENGINE].p != NULL && values[ENGINE].n > strlen(ours) &&
-		  memcmp(values[ENGINE].p, ours, strlen(ours)) == 0;
-	commit->ours |= is_ours;
-
-	/* What we write promises the lines behind it; so a commit that says it is ours and promises
-	 * nothing was tampered with. No later commitInfo takes a promise back. */
-	if (first && whole_number(values[ACTIONS], &lines) && whole_number(values[CRC32C], &crc) &&
-	    crc <= UINT32_MAX) {
-		commit->checked = true;
-		commit->promised_lines = lines;
-		commit->promised_crc = (uint32_t)crc;
-	} else if (is_ours) {
+	commit->ours = values[ENGINE].p != NULL && values[ENGINE].n > strlen(ours) &&
+		       memcmp(values[ENGINE].p, ours, strlen(ours)) == 0;
+	if (first)
+		r = read_promise(commit, values[ACTIONS], values[CRC32C], values[PREVIOUS], line,
+				 error);
+	/* What we write makes a promise; so a commit that says it is ours and makes none was
+	 * tampered with. */
+	if (r == 0 && commit->ours && !commit->checked)
 		return bad(error, "commitInfo has lost its actions or crc32c");
-	}
-	return 0;
+	return r;
 }
 
 static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error *error)
@@ -321,20 +356,28 @@ int tdl__commit_line(tdl__commit *commit, tdl__span line, bool first, tdl_error 
 	};
 	static const char *const names[COUNT] = { "commitInfo", "metaData", "add", "remove" };
 	tdl__span values[COUNT];
+	unsigned actions = 0;
 	size_t at;
 	int r = 0;
 
 	if (skip_blanks(line, 0) == line.n)
 		return 0;
 	if (!tdl__json_object(line, DEPTH_MAX, names, COUNT, values, &at))
-		return tdl__fail_at(error, TDL_ERR_CORRUPT, -1, 0, at + 1, "not valid JSON");
+		return tdl__fail_at(error, TDL_ERR_CORRUPT, -1, 0, at + 1, "%s",
+				    tdl__json_valid(line, 1024, &(size_t){ 0 })
+					    ? "nested more than 128 deep"
+					    : "not valid JSON");
 	/* The reference takes an empty list for no action. */
 	if (empty_list(line))
 		return 0;
 	if (tdl__json_kind(line) != '{')
 		return bad(error, "an action that is no object");
+	for (int i = 0; i < COUNT; i++)
+		actions += values[i].p != NULL;
+	if (actions > 1)
+		return bad(error, "more than one action in a line");
 	if (values[INFO].p != NULL)
-		r = read_info(commit, values[INFO], first, error);
+		r = read_info(commit, values[INFO], line, first, error);
 	if (r == 0 && values[METADATA].p != NULL)
 		r = read_metadata(commit, values[METADATA], error);
 	if (r == 0 && values[ADD].p != NULL)

@@ -28,6 +28,11 @@ typedef struct tdl__commit {
 	bool checked;	      /* its commitInfo, on the first line, promises what follows: */
 	uint64_t promised_lines;
 	uint32_t promised_crc;
+	size_t covered;	   /* bytes of the first line that the promise covers too; 0: none */
+	bool chained;	   /* its commitInfo names the commit that it was built on, */
+	int64_t previous;  /* by the CRC-32C of that one's file; -1: there was none */
+	uint32_t file_crc; /* CRC-32C of the whole commit file; by the log, as is */
+	uint32_t stamp;	   /* tdl__log_stamp() of the file */
 	tdl__action *actions;
 	size_t count, cap;
 	tdl_schema *schema; /* of its last metaData, or NULL */
@@ -45,7 +50,9 @@ static inline const char *tdl__commit_string(const tdl__commit *commit, size_t a
 
 /*
  * Adds what one line of a commit file says; `first` is true for the file's first line. Unknown
- * actions and fields, and blank lines, add nothing. Errors: CORRUPT (with the column), NOMEM.
+ * actions and fields, and blank lines, add nothing. Two actions in a line, and a second commitInfo,
+ * mean one thing to one reader and another to the next: they are damage. Errors: CORRUPT (with the
+ * column), NOMEM.
  */
 int tdl__commit_line(tdl__commit *commit, tdl__span line, bool first, tdl_error *error);
 

@@ -14,7 +14,7 @@ static bool is_ours(tdl__span key)
 {
 	static const char *const names[] = { "version", "operation",  "timestamp", "readVersion",
 					     "files",	"numRecords", "size",	   "schema",
-					     "actions", "crc32c" };
+					     "actions", "previous",   "crc32c" };
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		if (tdl__json_is(key, names[i]))

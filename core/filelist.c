@@ -124,6 +124,17 @@ void tdl__filelist_cut(tdl__filelist *files, size_t count)
 	files->count = count;
 }
 
+void tdl__filelist_trim(tdl__filelist *files)
+{
+	size_t n = files->count;
+
+	tdl__trim(&files->ids, &files->ids_cap, n, sizeof *files->ids);
+	tdl__trim(&files->ends, &files->ends_cap, n, sizeof *files->ends);
+	tdl__trim(&files->records, &files->records_cap, n, sizeof *files->records);
+	tdl__trim(&files->crcs, &files->crcs_cap, n, sizeof *files->crcs);
+	tdl__trim(&files->flags, &files->flags_cap, n, sizeof *files->flags);
+}
+
 bool tdl__filelist_start(tdl__filelist *files)
 {
 	if (!tdl__reserve(&files->lists, &files->list_cap, files->list_count + 1,

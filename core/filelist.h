@@ -79,6 +79,8 @@ bool tdl__filelist_add(tdl__filelist *files, const tdl__file_key *key, uint64_t 
 		       uint64_t records, uint32_t crc, unsigned flags);
 /* Takes back the files from index `count` on. */
 void tdl__filelist_cut(tdl__filelist *files, size_t count);
+/* Gives back the room that was made for more files. */
+void tdl__filelist_trim(tdl__filelist *files);
 /* Starts a list at the end of the array. */
 bool tdl__filelist_start(tdl__filelist *files);
 /* Notes that files were added to list `list`, which has `count` now: what they settle. */

@@ -5,6 +5,7 @@
  */
 #include "history.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -57,6 +58,8 @@ void tdl__history_clear(tdl__history *history)
 	history->meta_count = history->meta_cap = 0;
 	history->slot_count = 0;
 	history->from_index = false;
+	history->restamped = 0;
+	history->listed = false;
 	/* The list that every history starts with stays. */
 	tdl__filelist_reset(&history->files);
 }
@@ -70,11 +73,12 @@ void tdl__history_free(tdl__history *history)
 	pthread_mutex_destroy(&history->refreshing);
 }
 
-/* ---- Following the log --------------------------------------------------------------------- */
+/* ---- Damage -------------------------------------------------------------------------------- */
 
 static void clear_damage(tdl__history *history)
 {
 	history->damaged = false;
+	history->unreadable = false;
 	free(history->beyond);
 	history->beyond = NULL;
 	history->beyond_count = 0;
@@ -99,28 +103,70 @@ static bool looks_same(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
+/* Whether a failure says something of what was read, and not of who reads. */
+static bool is_of_the_file(const tdl_error *why)
+{
+	return why->code == TDL_ERR_IO && why->os_error != ENOMEM && why->os_error != EMFILE &&
+	       why->os_error != ENFILE && why->os_error != EAGAIN;
+}
+
+/* The versions from the end of what can be followed on: those that are there, and those that were
+ * shown. */
+static int list_beyond(tdl__history *history, int64_t **beyond, size_t *count, tdl_error *error)
+{
+	_cleanup_free_ int64_t *there = NULL;
+	size_t n = 0, first = history->count;
+	size_t shown = history->rewritten ? history->shown - first : 0;
+	tdl_error why;
+	bool far;
+	int r = tdl__log_list(&history->log, (int64_t)(first + shown) - 1, &there, &n, &far, &why);
+
+	/* A log that cannot even be listed is no less damaged. */
+	if (r < 0 && !is_of_the_file(&why)) {
+		if (error != NULL)
+			*error = why;
+		return r;
+	}
+	*beyond = calloc(shown + n + 1, sizeof **beyond);
+	if (*beyond == NULL)
+		return tdl__fail_nomem(error);
+	for (size_t i = 0; i < shown; i++)
+		(*beyond)[i] = (int64_t)(first + i);
+	if (n > 0)
+		memcpy(*beyond + shown, there, n * sizeof *there);
+	*count = shown + n;
+	return 0;
+}
+
 /* Remembers why the log cannot be followed past the head, and what is there all the same. */
 static int set_damage(tdl__history *history, const tdl_error *why, tdl_error *error)
 {
 	struct stat st = look(history);
+	bool unreadable = why->code == TDL_ERR_IO;
+	tdl_error damage = *why;
 	int64_t *beyond = NULL;
 	size_t count = 0;
-	bool far;
-	int r = tdl__log_list(&history->log, (int64_t)history->count - 1, &beyond, &count, &far,
-			      error);
+	int r = list_beyond(history, &beyond, &count, error);
 
 	if (r < 0)
 		return r;
+	if (unreadable) {
+		tdl__fail_at(&damage, TDL_ERR_CORRUPT, (int64_t)history->count, 0, 0,
+			     "version %zu is damaged: %s", history->count, why->message);
+		damage.os_error = why->os_error;
+	}
+	damage.code = TDL_ERR_CORRUPT;
 	pthread_rwlock_wrlock(&history->lock);
 	clear_damage(history);
 	history->damaged = true;
-	history->damage = *why;
+	history->unreadable = unreadable;
+	history->damage = damage;
 	history->damage_stat = st;
 	history->beyond = beyond;
 	history->beyond_count = count;
 	pthread_rwlock_unlock(&history->lock);
 	if (error != NULL)
-		*error = *why;
+		*error = damage;
 	return TDL_ERR_CORRUPT;
 }
 
@@ -141,55 +187,237 @@ static int gap(tdl__history *history, int64_t found, tdl_error *error)
 	return set_damage(history, &why, error);
 }
 
+/* Whether what the log could not be followed for is as it was. */
+static bool still_damaged(const tdl__history *history)
+{
+	struct stat st;
+
+	if (history->rewritten)
+		return true;
+	if (history->unreadable) {
+		tdl__commit commit = { 0 };
+		tdl_error why;
+		int r = tdl__log_read(&history->log, (int64_t)history->count, &commit, &why);
+
+		tdl__commit_free(&commit);
+		return r < 0 && is_of_the_file(&why) && why.os_error == history->damage.os_error;
+	}
+	st = look(history);
+	if (!looks_same(&st, &history->damage_stat))
+		return false;
+	/* A gap is none once nothing is behind it. */
+	return st.st_ino != 0 ||
+	       (history->beyond_count > 0 && tdl__log_exists(&history->log, history->beyond[0]));
+}
+
+/* ---- Whether the log is what it was -------------------------------------------------------- */
+
+/* 1: a version's commit is what was replayed; 0: it is not; negative: nobody can say. */
+static int is_as_replayed(tdl__history *history, int64_t version, tdl_error *error)
+{
+	tdl__version *at = &history->versions[version];
+	uint32_t stamp = at->stamp;
+	int r = tdl__log_compare(&history->log, version, at->crc, false, &stamp, error);
+
+	if (r == 1 && stamp != at->stamp) {
+		pthread_rwlock_wrlock(&history->lock);
+		at->stamp = stamp;
+		pthread_rwlock_unlock(&history->lock);
+	}
+	return r;
+}
+
+/* With the refresh mutex held. */
+static int set_rewritten(tdl__history *history, int64_t version, tdl_error *error)
+{
+	size_t shown = history->count;
+	tdl_error why;
+
+	/* What came before it may have been replaced as well. */
+	while (version > 0 && is_as_replayed(history, version - 1, NULL) != 1)
+		version--;
+	tdl__fail_at(&why, TDL_ERR_CORRUPT, version, 0, 0,
+		     "the log of %s was rewritten: version %" PRId64
+		     " is not what it was; mount anew",
+		     history->log.table, version);
+	pthread_rwlock_wrlock(&history->lock);
+	if (!history->rewritten)
+		history->shown = shown;
+	history->rewritten = true;
+	history->count = (size_t)version;
+	pthread_rwlock_unlock(&history->lock);
+	return set_damage(history, &why, error);
+}
+
+int tdl__history_rewritten(tdl__history *history, int64_t version, tdl_error *error)
+{
+	int r = TDL_ERR_CORRUPT;
+
+	pthread_mutex_lock(&history->refreshing);
+	if (version < (int64_t)history->count)
+		r = set_rewritten(history, version, error);
+	else if (error != NULL)
+		*error = history->damage;
+	pthread_mutex_unlock(&history->refreshing);
+	return r;
+}
+
+/* ---- Following the log --------------------------------------------------------------------- */
+
 static void stop_ahead(tdl__ahead **ahead)
 {
 	tdl__ahead_stop(*ahead);
 }
 
-/* Reads commits one after the other until there is none. NOT_FOUND is the good end. */
-static int follow(tdl__history *history, tdl__commit *commit, tdl_error *error)
+/* A walk along the log. A commit is replayed only when the one behind it was read: that one may
+ * say that it was built on something else. */
+struct walk {
+	tdl__history *history;
+	tdl__ahead *ahead;
+	tdl__commit commits[2];
+	tdl__commit *pending; /* the one of version `count`, or NULL */
+	bool again;	      /* others know of the versions before */
+	size_t done;
+};
+
+static int read_next(struct walk *walk, int64_t version, tdl__commit *commit, tdl_error *why)
 {
-	__attribute__((cleanup(stop_ahead))) tdl__ahead *ahead = NULL;
+	const tdl__log *log = &walk->history->log;
 
-	for (size_t done = 0;; done++) {
-		int64_t next = (int64_t)history->count;
+	tdl__commit_clear(commit);
+	/* So many at once are rarely all. */
+	if (walk->done++ == FEW)
+		walk->ahead = tdl__ahead_start(log, version);
+	if (walk->ahead != NULL && tdl__ahead_take(walk->ahead, version, commit))
+		return 0;
+	return tdl__log_read(log, version, commit, why);
+}
+
+/* Whether the commit before `version` still is the one that was read. 1: yes; 0: of the pending
+ * one it is not, so it is read again. */
+static int check_before(struct walk *walk, int64_t version, tdl_error *error)
+{
+	tdl__history *history = walk->history;
+	tdl_error why;
+	int r;
+
+	if (!walk->again || walk->done > FEW)
+		return 1;
+	if (walk->pending != NULL) {
+		uint32_t stamp = walk->pending->stamp;
+
+		r = tdl__log_compare(&history->log, version - 1, walk->pending->file_crc, false,
+				     &stamp, &why);
+		return r == 0 ? 0 : 1;
+	}
+	r = is_as_replayed(history, version - 1, &why);
+	if (r == 0)
+		return set_rewritten(history, version - 1, error);
+	if (r < 0 && error != NULL)
+		*error = why;
+	return r;
+}
+
+/* Whether a commit was built on what was read before it. */
+static int check_chain(struct walk *walk, int64_t version, const tdl__commit *commit,
+		       tdl_error *error)
+{
+	tdl__history *history = walk->history;
+	tdl_error why;
+
+	if (!commit->chained || version == 0)
+		return 0;
+	if (walk->pending != NULL) {
+		if (commit->previous == (int64_t)walk->pending->file_crc)
+			return 0;
+		tdl__fail_at(&why, TDL_ERR_CORRUPT, version - 1, 0, 0,
+			     "version %" PRId64 " of %s is damaged: version %" PRId64
+			     " was built on another one",
+			     version - 1, history->log.table, version);
+		return set_damage(history, &why, error);
+	}
+	if (commit->previous == (int64_t)history->versions[version - 1].crc)
+		return 0;
+	return set_rewritten(history, version - 1, error);
+}
+
+static int replay_pending(struct walk *walk, tdl_error *error)
+{
+	tdl__history *history = walk->history;
+	tdl_error why, whole;
+	int r;
+
+	if (walk->pending == NULL)
+		return 0;
+	pthread_rwlock_wrlock(&history->lock);
+	r = tdl__replay(history, walk->pending, &why);
+	pthread_rwlock_unlock(&history->lock);
+	walk->pending = NULL;
+	if (r == 0)
+		return 0;
+	if (r != TDL_ERR_CORRUPT)
+		return tdl__fail_nomem(error);
+	tdl__fail_at(&whole, r, (int64_t)history->count, 0, 0, "version %zu of %s is damaged: %s",
+		     history->count, history->log.table, why.message);
+	return set_damage(history, &whole, error);
+}
+
+static int walk_on(struct walk *walk, tdl_error *error)
+{
+	tdl__history *history = walk->history;
+
+	for (;;) {
+		int64_t version = (int64_t)history->count + (walk->pending != NULL);
+		tdl__commit *commit =
+			walk->pending == &walk->commits[0] ? &walk->commits[1] : &walk->commits[0];
 		tdl_error why = { 0 };
-		int r;
+		int found = read_next(walk, version, commit, &why), r;
 
-		tdl__commit_clear(commit);
-		/* So many at once are rarely all. */
-		if (done == FEW)
-			ahead = tdl__ahead_start(&history->log, next);
-		r = ahead != NULL && tdl__ahead_take(ahead, next, commit)
-			    ? 0
-			    : tdl__log_read(&history->log, next, commit, &why);
+		r = version > 0 ? check_before(walk, version, error) : 1;
 		if (r == 0) {
-			pthread_rwlock_wrlock(&history->lock);
-			r = tdl__replay(history, commit, &why);
-			pthread_rwlock_unlock(&history->lock);
-			if (r == TDL_ERR_CORRUPT) {
-				tdl_error whole;
-
-				tdl__fail_at(&whole, r, next, 0, 0,
-					     "version %" PRId64 " of %s is damaged: %s", next,
-					     history->log.table, why.message);
-				why = whole;
-			} else if (r == TDL_ERR_NOMEM) {
-				return tdl__fail_nomem(error);
-			}
+			walk->pending = NULL;
+			continue;
 		}
-		if (r == TDL_ERR_CORRUPT)
-			return set_damage(history, &why, error);
-		if (r < 0) {
-			if (error != NULL)
-				*error = why;
+		if (r == 1)
+			r = found == 0 ? check_chain(walk, version, commit, error) : 0;
+		if (r == 0)
+			r = replay_pending(walk, error);
+		if (r < 0)
 			return r;
+		if (found == 0) {
+			walk->pending = commit;
+			continue;
 		}
+		if (found == TDL_ERR_CORRUPT || (version > 0 && is_of_the_file(&why) &&
+						 tdl__log_is_there(&history->log, version)))
+			return set_damage(history, &why, error);
+		if (error != NULL)
+			*error = why;
+		return found;
 	}
 }
 
+/* Reads commits one after the other until there is none. NOT_FOUND is the good end. */
+static int follow(tdl__history *history, tdl_error *error)
+{
+	struct walk walk = { .history = history, .again = history->count > 0 };
+	int r = walk_on(&walk, error);
+
+	if (walk.done > FEW) {
+		pthread_rwlock_wrlock(&history->lock);
+		tdl__trim(&history->versions, &history->cap, history->count,
+			  sizeof *history->versions);
+		tdl__filelist_trim(&history->files);
+		pthread_rwlock_unlock(&history->lock);
+	}
+	stop_ahead(&walk.ahead);
+	tdl__commit_free(&walk.commits[0]);
+	tdl__commit_free(&walk.commits[1]);
+	return r;
+}
+
 /* The end of the log by its listing: it may have gone on since, or end in a gap. */
-static int look_for_gap(tdl__history *history, tdl__commit *commit, tdl_error *error)
+static int look_for_gap(tdl__history *history, tdl_error *error)
 {
 	for (;;) {
 		_cleanup_free_ int64_t *versions = NULL;
@@ -200,11 +428,12 @@ static int look_for_gap(tdl__history *history, tdl__commit *commit, tdl_error *e
 
 		if (r < 0)
 			return r;
+		history->listed = true;
 		if (count == 0)
 			return far ? gap(history, TDL__FAR_VERSION, error) : 0;
 		if (versions[0] != head + 1)
 			return gap(history, versions[0], error);
-		r = follow(history, commit, error);
+		r = follow(history, error);
 		if (r != TDL_ERR_NOT_FOUND)
 			return r;
 		/* Listed, not found, and nothing was added: it went away again. */
@@ -213,22 +442,9 @@ static int look_for_gap(tdl__history *history, tdl__commit *commit, tdl_error *e
 	}
 }
 
-/* Whether what the log could not be followed for is as it was. */
-static bool still_damaged(const tdl__history *history)
-{
-	struct stat st = look(history);
-
-	if (!looks_same(&st, &history->damage_stat))
-		return false;
-	/* A gap is none once nothing is behind it. */
-	return st.st_ino != 0 ||
-	       (history->beyond_count > 0 && tdl__log_exists(&history->log, history->beyond[0]));
-}
-
 static int refresh(tdl__history *history, bool listed, tdl_error *error)
 {
 	bool first = history->count == 0, again = history->damaged;
-	tdl__commit commit = { 0 };
 	int r;
 
 	if (again && still_damaged(history)) {
@@ -236,10 +452,9 @@ static int refresh(tdl__history *history, bool listed, tdl_error *error)
 			*error = history->damage;
 		return TDL_ERR_CORRUPT;
 	}
-	r = follow(history, &commit, error);
+	r = follow(history, error);
 	if (r == TDL_ERR_NOT_FOUND)
-		r = first || again || listed ? look_for_gap(history, &commit, error) : 0;
-	tdl__commit_free(&commit);
+		r = first || again || listed ? look_for_gap(history, error) : 0;
 	/* Not before: where looking failed, nothing is known to be whole. */
 	if (r == 0 && again) {
 		pthread_rwlock_wrlock(&history->lock);
@@ -287,35 +502,61 @@ void tdl__history_committed(tdl__history *history)
 	pthread_mutex_unlock(&history->refreshing);
 }
 
-int tdl__history_find_gap(tdl__history *history, tdl_error *error)
+static int probe_gap(tdl__history *history, tdl_error *error)
 {
+	int64_t head = (int64_t)history->count - 1, found;
 	struct timespec changed;
-	int64_t head, found;
-	bool there = true, own;
-	int r;
+	bool there = true;
+	bool own = history->own && last_change(history, &changed) &&
+		   changed.tv_sec == history->changed.tv_sec &&
+		   changed.tv_nsec == history->changed.tv_nsec;
+	int r = tdl__log_beyond_gap(&history->log, head, own ? &history->turn : NULL, &found,
+				    error);
 
-	pthread_mutex_lock(&history->refreshing);
-	own = history->own && last_change(history, &changed) &&
-	      changed.tv_sec == history->changed.tv_sec &&
-	      changed.tv_nsec == history->changed.tv_nsec;
-	head = (int64_t)history->count - 1;
-	r = tdl__log_beyond_gap(&history->log, head, own ? &history->turn : NULL, &found, error);
 	/* What is beyond may just have been committed, with all that lies between. */
 	if (r == 0 && found >= 0)
 		r = tdl__log_look(&history->log, head + 1, &there, error);
-	if (r == 0 && !there)
-		r = gap(history, found, error);
-	if (r == 0 && head >= 0)
-		r = tdl__log_look(&history->log, head, &there, error);
-	if (r == 0 && !there)
-		r = tdl__fail_at(error, TDL_ERR_CORRUPT, head, 0, 0,
-				 "version %" PRId64 " of %s has vanished from its log", head,
-				 history->log.table);
+	return r == 0 && !there ? gap(history, found, error) : r;
+}
+
+int tdl__history_probe_gap(tdl__history *history, tdl_error *error)
+{
+	int r;
+
+	pthread_mutex_lock(&history->refreshing);
+	r = probe_gap(history, error);
+	pthread_mutex_unlock(&history->refreshing);
+	return r;
+}
+
+int tdl__history_list_once(tdl__history *history, tdl_error *error)
+{
+	int r;
+
+	pthread_mutex_lock(&history->refreshing);
+	r = history->listed ? 0 : look_for_gap(history, error);
+	pthread_mutex_unlock(&history->refreshing);
+	return r;
+}
+
+int tdl__history_find_gap(tdl__history *history, tdl_error *error)
+{
+	int r;
+
+	pthread_mutex_lock(&history->refreshing);
+	r = history->listed ? probe_gap(history, error) : look_for_gap(history, error);
 	pthread_mutex_unlock(&history->refreshing);
 	return r;
 }
 
 /* ---- What is known ------------------------------------------------------------------------- */
+
+int tdl__no_such_version(tdl_error *error, int64_t version, const char *table, int64_t head)
+{
+	return tdl__fail_at(error, TDL_ERR_NOT_FOUND, version, 0, 0,
+			    "no such version: %" PRId64 " (%s has 0 to %" PRId64 ")", version,
+			    table, head);
+}
 
 /* With the read lock held. */
 static int check_version(tdl__history *history, int64_t *version, tdl_error *error)
@@ -326,16 +567,16 @@ static int check_version(tdl__history *history, int64_t *version, tdl_error *err
 		*version = head;
 	if (*version >= 0 && *version <= head)
 		return 0;
-	if (history->damaged && (*version == TDL_LATEST || *version == head + 1 ||
-				 (*version > head && history->beyond_count > 0 &&
-				  *version <= history->beyond[history->beyond_count - 1]))) {
+	if (history->damaged &&
+	    (*version == TDL_LATEST || *version == head + 1 ||
+	     (history->rewritten && *version > head && *version < (int64_t)history->shown) ||
+	     (*version > head && history->beyond_count > 0 &&
+	      *version <= history->beyond[history->beyond_count - 1]))) {
 		if (error != NULL)
 			*error = history->damage;
 		return TDL_ERR_CORRUPT;
 	}
-	return tdl__fail_at(error, TDL_ERR_NOT_FOUND, *version, 0, 0,
-			    "no such version: %" PRId64 " (%s has 0 to %" PRId64 ")", *version,
-			    history->log.table, head);
+	return tdl__no_such_version(error, *version, history->log.table, head);
 }
 
 int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,

@@ -14,7 +14,7 @@
  * takes the write lock to add a commit that it has read already.
  */
 
-/* 32 bytes a version. */
+/* 40 bytes a version. */
 typedef struct tdl__version {
 	int64_t timestamp;
 	int64_t read_version;
@@ -22,6 +22,8 @@ typedef struct tdl__version {
 	uint32_t files;
 	uint32_t operation; /* index into operations */
 	uint32_t meta;	    /* index into metas */
+	uint32_t crc;	    /* CRC-32C of its commit file, as it was replayed */
+	uint32_t stamp;	    /* of that file, as it was when last compared with that */
 } tdl__version;
 
 /* A table's metadata from some version on. */
@@ -34,9 +36,11 @@ typedef struct tdl__history tdl__history;
 
 struct tdl__history {
 	tdl__log log;
-	bool from_index; /* it began with what an index said, and was not replayed from the log */
+	bool from_index;  /* it began with what an index said, and was not replayed from the log */
+	size_t restamped; /* versions whose stamps in that index were old ones */
 	pthread_mutex_t refreshing;
-	bool own;		 /* under it: the log's folder is as our own commit left it, */
+	bool listed;		 /* under it: the log was listed and has nothing behind a gap */
+	bool own;		 /* the log's folder is as our own commit left it, */
 	struct timespec changed; /* which is when it last changed */
 	unsigned turn;		 /* of the looks far beyond the head */
 	pthread_rwlock_t lock;	 /* guards all below */
@@ -55,6 +59,9 @@ struct tdl__history {
 
 	/* Where the log cannot be followed any further. */
 	bool damaged;
+	bool unreadable; /* since a commit could not be read: that may pass */
+	bool rewritten;	 /* since versions that were shown are not in it any more: for good */
+	size_t shown;	 /* versions before it was */
 	tdl_error damage;
 	struct stat damage_stat; /* of the commit file, to notice a repair; st_ino 0: no file */
 	int64_t *beyond;	 /* existing versions from there on, sorted */
@@ -70,20 +77,37 @@ void tdl__history_free(tdl__history *history);
 /* Forgets all versions, so that they are read again. Not once another thread knows of it. */
 void tdl__history_clear(tdl__history *history);
 
-/* Reads commits that are new. Errors: CORRUPT where the log cannot be followed to its end (what
- * came before is there), IO, NOMEM. */
+/*
+ * Reads commits that are new. Errors: CORRUPT where the log cannot be followed to its end (what
+ * came before is there), IO, NOMEM.
+ *
+ * A commit that cannot be read is damage, and is tried again each time. Where the newest commit is
+ * not what it was when it was replayed, or is not what the next one was built on, the log was set
+ * back or rewritten: from the first version on that is not what it was nothing is answered any
+ * more, by this history.
+ */
 int tdl__history_refresh(tdl__history *history, tdl_error *error);
 
 /* The same, and lists the log: nothing of it is behind a gap when this returns 0. */
 int tdl__history_refresh_listed(tdl__history *history, tdl_error *error);
 
-/* Before a commit: a cheap look for versions behind a gap, and whether the head is still there.
- * Cheaper still where nobody has changed the log's folder since our own last commit. Errors:
- * CORRUPT. */
+/* Before a commit, after a refresh: looks for versions behind a gap. Lists the log where that was
+ * never done; then a cheap look, cheaper still where nobody has changed the log's folder since our
+ * own last commit. Errors: CORRUPT, IO, NOMEM. */
 int tdl__history_find_gap(tdl__history *history, tdl_error *error);
+/* Lists the log for that where it was never done. */
+int tdl__history_list_once(tdl__history *history, tdl_error *error);
+/* The cheap look alone, of who does not commit. */
+int tdl__history_probe_gap(tdl__history *history, tdl_error *error);
 /* After a commit of ours: what the log's folder looks like now is our doing. What another did
  * there at the same moment is found by later looks, which take turns. */
 void tdl__history_committed(tdl__history *history);
+
+/* Says that version `version` is not what it was when it was replayed. Returns CORRUPT. */
+int tdl__history_rewritten(tdl__history *history, int64_t version, tdl_error *error);
+
+/* What there is not, in the words for it. Returns NOT_FOUND. */
+int tdl__no_such_version(tdl_error *error, int64_t version, const char *table, int64_t head);
 
 /* Copies what is known of a version. Errors: NOT_FOUND, CORRUPT (behind damage). */
 int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,

@@ -8,8 +8,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "crc32c.h"
+#include "hash.h"
 #include "replay.h"
 #include "schema.h"
 #include "sys.h"
@@ -25,16 +27,14 @@ struct header {
 	char table_id[64];
 	uint64_t versions, lists, files, lacks, odd;
 	uint64_t operations, metas, text;
-	uint64_t commit_size; /* of the last commit covered */
-	uint32_t commit_crc;
+	uint64_t log_device, log_inode; /* of the log's folder */
 	uint32_t body_crc;
 	uint8_t zero[88];
-	uint32_t spare;
 	uint32_t header_crc; /* of all before it */
 };
 
 _Static_assert(sizeof(struct header) == 256, "the header has a size of its own");
-_Static_assert(sizeof(tdl__version) == 32 && sizeof(tdl__list) == 16, "written as they are");
+_Static_assert(sizeof(tdl__version) == 40 && sizeof(tdl__list) == 16, "written as they are");
 
 static const char magic[8] = { 't', 'd', 'l', 'i', 'd', 'x', '\r', '\n' };
 
@@ -67,29 +67,6 @@ static void sections(const tdl__history *history, uint64_t *odd, const tdl__text
 	out[7] = (struct section){ files->lacks, files->lacks_count * 8 };
 	out[8] = (struct section){ odd, files->odd_count * 8 };
 	out[9] = (struct section){ text->p, text->n };
-}
-
-/* What a commit file is now: its size and checksum. */
-static bool look_at_commit(const tdl__history *history, int64_t version, uint64_t *size,
-			   uint32_t *crc)
-{
-	_cleanup_close_ int fd = -1;
-	char name[TDL__LOG_NAME_MAX], buffer[16384];
-	struct stat st;
-	size_t got;
-
-	tdl__log_name(name, version);
-	if (tdl__sys_open_beneath(history->log.dir, name, &fd, &st) != 0 || !S_ISREG(st.st_mode))
-		return false;
-	*crc = 0;
-	*size = 0;
-	do {
-		if (tdl__sys_read(fd, buffer, sizeof buffer, &got) != 0)
-			return false;
-		*crc = tdl__crc32c(*crc, buffer, got);
-		*size += got;
-	} while (got == sizeof buffer);
-	return true;
 }
 
 static const char *id_of(const tdl__history *history, uint32_t meta)
@@ -157,14 +134,17 @@ static bool write_index(tdl__history *history, int fd)
 	};
 	struct section all[SECTIONS];
 	const char *id;
+	struct stat st;
 
-	if (odd == NULL || history->count == 0)
+	/* What was shown and is not in the log any more, or what is not known to be, is not for
+	 * others. */
+	if (odd == NULL || history->count == 0 || history->rewritten)
 		return false;
 	id = id_of(history, history->versions[0].meta);
-	if (strlen(id) >= sizeof header.table_id ||
-	    !look_at_commit(history, (int64_t)history->count - 1, &header.commit_size,
-			    &header.commit_crc))
+	if (strlen(id) >= sizeof header.table_id || tdl__sys_fstat(history->log.dir, &st) != 0)
 		return false;
+	header.log_device = st.st_dev;
+	header.log_inode = st.st_ino;
 	memcpy(header.magic, magic, sizeof magic);
 	memcpy(header.table_id, id, strlen(id));
 	for (size_t i = 0; i < history->files.odd_count; i++)
@@ -212,8 +192,12 @@ static bool read_header(int fd, const struct stat *st, struct header *header)
 	uint64_t size = (uint64_t)st->st_size, need = sizeof *header;
 	size_t got;
 
+	/* With fewer blocks than bytes it is not what anybody wrote, and could take up memory that
+	 * it does not take on the disk; a file system that packs files makes them less small. */
 	if (!S_ISREG(st->st_mode) || size > INDEX_MAX ||
-	    tdl__sys_read(fd, header, sizeof *header, &got) != 0 || got != sizeof *header)
+	    (size > 65536 && (uint64_t)st->st_blocks * 512 < size / 8) ||
+	    tdl__sys_has_hole(fd, size) || tdl__sys_read(fd, header, sizeof *header, &got) != 0 ||
+	    got != sizeof *header)
 		return false;
 	if (memcmp(header->magic, magic, sizeof magic) != 0 || header->format != FORMAT ||
 	    header->order != 0x01020304 ||
@@ -226,7 +210,7 @@ static bool read_header(int fd, const struct stat *st, struct header *header)
 	    header->odd > size || header->operations > size || header->metas == 0 ||
 	    header->metas > size || header->text > size)
 		return false;
-	need += header->versions * 32 + header->lists * 16 + header->files * 37 +
+	need += header->versions * sizeof(tdl__version) + header->lists * 16 + header->files * 37 +
 		header->lacks * 8 + header->odd * 8 + header->text;
 	return need == size;
 }
@@ -254,7 +238,7 @@ static bool read_body(int fd, const struct header *header, tdl__history *history
 	size_t cap;
 	uint32_t crc = 0;
 
-	if (!allocate(&history->versions, &history->cap, header->versions, 32) ||
+	if (!allocate(&history->versions, &history->cap, header->versions, sizeof(tdl__version)) ||
 	    !allocate(&files->lists, &files->list_cap, header->lists, 16) ||
 	    !allocate(&files->ids, &files->ids_cap, header->files, 16) ||
 	    !allocate(&files->ends, &files->ends_cap, header->files, 8) ||
@@ -433,18 +417,78 @@ static bool versions_hold(const tdl__history *history)
 		       files->count - files->lists[files->list_count - 1].first;
 }
 
-/* Whether this log is the one that was indexed, or has grown from it. */
+/* Whether it was made of this very log, and not of a copy or of another's. */
 static bool is_bound(const tdl__history *history, const struct header *header)
 {
-	tdl__commit commit = { 0 };
-	uint64_t size;
-	uint32_t crc;
-	bool same = tdl__log_read(&history->log, 0, &commit, NULL) == 0 && commit.schema != NULL &&
-		    strcmp(tdl__commit_string(&commit, commit.table_id), header->table_id) == 0;
+	struct stat st;
 
-	tdl__commit_free(&commit);
-	return same && look_at_commit(history, (int64_t)header->versions - 1, &size, &crc) &&
-	       size == header->commit_size && crc == header->commit_crc;
+	return tdl__sys_fstat(history->log.dir, &st) == 0 && st.st_dev == header->log_device &&
+	       st.st_ino == header->log_inode &&
+	       tdl__log_exists(&history->log, (int64_t)header->versions - 1);
+}
+
+/* ---- Whether the log still is what was replayed --------------------------------------------- */
+
+/* Commits that are looked at when an index is read: so many within the longer time, and as many as
+ * the shorter time allows. The rest is for tdl_table_verify_log(). */
+#define LOOKS	     4096
+#define LOOKS_MS     50
+#define MORE_MS	     5
+#define NEWEST_LOOKS 2048
+
+static int64_t ms_since(const struct timespec *start)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (now.tv_sec - start->tv_sec) * 1000 + (now.tv_nsec - start->tv_nsec) / 1000000;
+}
+
+/* The commit to look at as the nth: the newest, then all the others from the oldest on; of a long
+ * log those all over it. */
+static uint64_t pick(uint64_t nth, uint64_t count)
+{
+	if (nth < NEWEST_LOOKS)
+		return count - 1 - nth;
+	if (count <= LOOKS)
+		return nth - NEWEST_LOOKS;
+	return tdl__hash(&nth, sizeof nth) % count;
+}
+
+/* Whether a commit is what the index says of it. One that is only dated otherwise, or linked, is
+ * stamped anew. */
+static bool holds(tdl__history *history, uint64_t version, bool content)
+{
+	tdl__version *at = &history->versions[version];
+	uint32_t stamp = at->stamp;
+
+	if (tdl__log_compare(&history->log, (int64_t)version, at->crc, content, &stamp, NULL) != 1)
+		return false;
+	history->restamped += stamp != at->stamp;
+	at->stamp = stamp;
+	return true;
+}
+
+static bool log_holds(tdl__history *history)
+{
+	uint64_t count = history->count;
+	struct timespec start;
+
+	/* What the next commit is built on, and what says whose table it is: by their bytes. */
+	if (!holds(history, count - 1, true) || !holds(history, 0, true))
+		return false;
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (uint64_t nth = 0; nth < count; nth++) {
+		if (nth % 64 == 0) {
+			int64_t ms = ms_since(&start);
+
+			if (ms > LOOKS_MS || (nth >= LOOKS && ms >= MORE_MS))
+				break;
+		}
+		if (!holds(history, pick(nth, count), false))
+			return false;
+	}
+	return true;
 }
 
 static bool load(tdl__history *history, int dir, const char *name)
@@ -463,7 +507,19 @@ static bool load(tdl__history *history, int dir, const char *name)
 	       take_operations(history, &header, &text, &at) &&
 	       take_metas(history, &header, &text, &at) && flags_hold(&history->files) &&
 	       sums_hold(&history->files) && versions_hold(history) &&
-	       strcmp(id_of(history, history->versions[0].meta), header.table_id) == 0;
+	       strcmp(id_of(history, history->versions[0].meta), header.table_id) == 0 &&
+	       log_holds(history);
+}
+
+uint64_t tdl__index_covers(int dir, const char *name)
+{
+	_cleanup_close_ int fd = -1;
+	struct header header;
+	struct stat st;
+
+	return tdl__sys_open_beneath(dir, name, &fd, &st) == 0 && read_header(fd, &st, &header)
+		       ? header.versions
+		       : 0;
 }
 
 void tdl__index_load(tdl__history *history, int dir, const char *name)

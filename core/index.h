@@ -6,12 +6,15 @@
 
 /*
  * The replayed history as a file, so that a table of a million versions opens at once: a cache,
- * never the truth. It is bound to its log by the table's id and by the last commit it covers
- * (number, size, checksum), has checksums of its own, and is read whole before any of it is
- * believed; whatever is not as it should be is ignored, and the log replayed.
+ * never the truth. It is bound to its log by the device and inode of the folder, the table's id,
+ * and the commits it covers: of each it has the checksum that its file had when it was replayed,
+ * and a stamp of that file (inode, size, times). When it is read the newest commits are looked at,
+ * and as many of the others as is quick; one with another stamp is read. It has checksums of its
+ * own, and is read whole before any of it is believed; whatever is not as it should be is ignored,
+ * and the log replayed.
  *
  *     header      struct header of index.c, 256 bytes, little-endian
- *     versions    32 bytes each: timestamp, readVersion, list, files, operation, metadata
+ *     versions    40 bytes each: struct tdl__version
  *     lists       16 bytes each: first file, files settled
  *     ids         16 bytes a file
  *     ends        8 bytes a file: running sum of sizes
@@ -29,6 +32,9 @@
 /* Fills an empty history from the index in directory `dir`, as far as that goes. Leaves it empty
  * where there is no index to be believed. The name is TDL__INDEX_NAME in a log. */
 void tdl__index_load(tdl__history *history, int dir, const char *name);
+
+/* How many versions the index there says it covers; 0 where there is none that could be read. */
+uint64_t tdl__index_covers(int dir, const char *name);
 
 /* Writes the index into directory `dir`, atomically. Failure is no failure of anything else:
  * false. */

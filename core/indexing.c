@@ -13,14 +13,23 @@
 
 size_t tdl__index_worth = 1000;
 
-/* "<table id>.idx", where the id is a UUID as it should be: it becomes a file name. */
-#define CACHE_NAME_MAX 44
+/* A replay that takes so long is worth it as well, unless it is the disk that is slow. */
+#define WORTH_MS    100
+#define WORTH_LEAST 100
 
-static bool cache_name(const char *id, char out[CACHE_NAME_MAX])
+/* "<table id>-<device>-<inode of the log>.idx", where the id is a UUID as it should be: it becomes
+ * a file name. A copy of a table has the id, and another log. */
+#define CACHE_NAME_MAX 80
+
+static bool cache_name(const tdl_table *table, const char *id, char out[CACHE_NAME_MAX])
 {
-	if (strlen(id) != 36 || strspn(id, "0123456789abcdef-") != 36)
+	struct stat st;
+
+	if (strlen(id) != 36 || strspn(id, "0123456789abcdef-") != 36 ||
+	    tdl__sys_fstat(table->log_dir, &st) != 0)
 		return false;
-	snprintf(out, CACHE_NAME_MAX, "%s.idx", id);
+	snprintf(out, CACHE_NAME_MAX, "%s-%jx-%jx.idx", id, (uintmax_t)st.st_dev,
+		 (uintmax_t)st.st_ino);
 	return true;
 }
 
@@ -58,7 +67,7 @@ static bool first_id(tdl_table *table, char name[CACHE_NAME_MAX])
 	tdl__commit commit = { 0 };
 	bool good = tdl__log_read(&table->history.log, 0, &commit, NULL) == 0 &&
 		    commit.schema != NULL &&
-		    cache_name(tdl__commit_string(&commit, commit.table_id), name);
+		    cache_name(table, tdl__commit_string(&commit, commit.table_id), name);
 
 	tdl__commit_free(&commit);
 	return good;
@@ -66,16 +75,25 @@ static bool first_id(tdl_table *table, char name[CACHE_NAME_MAX])
 
 void tdl__table_load_index(tdl_table *table)
 {
+	tdl__history *history = &table->history;
 	_cleanup_close_ int cache = -1;
 	char name[CACHE_NAME_MAX];
+	size_t in_log;
 
-	tdl__index_load(&table->history, table->log_dir, TDL__INDEX_NAME);
-	/* A log of few commits is replayed faster than a cache is looked for. */
-	if (table->history.count == 0 &&
-	    tdl__log_exists(&table->history.log, (int64_t)tdl__index_worth) &&
-	    first_id(table, name) && open_cache(false, &cache))
-		tdl__index_load(&table->history, cache, name);
-	table->indexed = table->history.count;
+	tdl__index_load(history, table->log_dir, TDL__INDEX_NAME);
+	in_log = history->count;
+	/* A log of few commits more is replayed faster than a cache is looked for. */
+	if (tdl__log_exists(&history->log, (int64_t)(in_log + tdl__index_worth)) &&
+	    first_id(table, name) && open_cache(false, &cache) &&
+	    tdl__index_covers(cache, name) > in_log) {
+		tdl__history_clear(history);
+		tdl__index_load(history, cache, name);
+		if (history->count == 0 && in_log > 0)
+			tdl__index_load(history, table->log_dir, TDL__INDEX_NAME);
+	}
+	table->covered = history->count;
+	/* One whose stamps are old costs a look at many commits each time. */
+	table->indexed = history->restamped < tdl__index_worth ? history->count : 0;
 }
 
 void tdl__table_save_index(tdl_table *table, bool closing)
@@ -83,16 +101,18 @@ void tdl__table_save_index(tdl_table *table, bool closing)
 	_cleanup_close_ int cache = -1;
 	char name[CACHE_NAME_MAX];
 	size_t behind = table->history.count - table->indexed;
+	bool slow = table->replay_ms >= WORTH_MS && behind >= WORTH_LEAST;
 
-	if (table->replayed)
+	if (table->replayed || table->history.rewritten)
 		return;
 	/* In between, a long index is rewritten only for what would take long to replay. */
-	if (behind < tdl__index_worth || (!closing && behind < table->indexed / 32))
+	if ((behind < tdl__index_worth && !slow) || (!closing && behind < table->indexed / 32))
 		return;
-	if ((table->flags & TDL_OPEN_READ_ONLY) == 0 &&
-	    tdl__index_save(&table->history, table->log_dir, TDL__INDEX_NAME))
+	if (((table->flags & TDL_OPEN_READ_ONLY) == 0 &&
+	     tdl__index_save(&table->history, table->log_dir, TDL__INDEX_NAME)) ||
+	    (cache_name(table, table->id, name) && open_cache(true, &cache) &&
+	     tdl__index_save(&table->history, cache, name))) {
 		table->indexed = table->history.count;
-	else if (cache_name(table->id, name) && open_cache(true, &cache) &&
-		 tdl__index_save(&table->history, cache, name))
-		table->indexed = table->history.count;
+		table->replay_ms = 0;
+	}
 }

@@ -98,7 +98,18 @@ static int damaged_file(const tdl__log *log, int64_t version, const char *what, 
 	return damaged(log, version, 0, &why, error);
 }
 
-static int open_commit(const tdl__log *log, int64_t version, int *fd, uint64_t *size,
+uint32_t tdl__log_stamp(const struct stat *st)
+{
+	const uint64_t all[] = {
+		(uint64_t)st->st_ino,	      (uint64_t)st->st_size,
+		(uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec,
+		(uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec,
+	};
+
+	return tdl__crc32c(0, all, sizeof all);
+}
+
+static int open_commit(const tdl__log *log, int64_t version, int *fd, struct stat *stat,
 		       tdl_error *error)
 {
 	_cleanup_close_ int got = -1;
@@ -128,18 +139,31 @@ static int open_commit(const tdl__log *log, int64_t version, int *fd, uint64_t *
 	if (st.st_size == 0)
 		return damaged_file(log, version, "is empty", error);
 	*fd = tdl__steal_fd(&got);
-	*size = (uint64_t)st.st_size;
+	*stat = st;
 	return 0;
 }
 
 /* Called for each line, without its newline; negative stops. `first` as in tdl__commit_line(). */
 typedef int each_line(void *context, tdl__span line, bool first, tdl_error *error);
 
-/* Counts, over what follows the first line. */
+/* Counts. */
 struct sums {
-	uint64_t lines;
-	uint32_t crc;
+	uint64_t lines;	   /* that follow the first */
+	uint32_t crc;	   /* over what a promise covers: those, and what it says of the first */
+	uint32_t file_crc; /* over all */
+	bool ended;	   /* the last line by a newline */
+	struct stat st;
 };
+
+static void add_to_sums(struct sums *sums, const char *line, size_t n, bool first, bool ended)
+{
+	sums->file_crc = tdl__crc32c(sums->file_crc, line, n);
+	sums->ended = ended;
+	if (!first) {
+		sums->lines++;
+		sums->crc = tdl__crc32c(sums->crc, line, n);
+	}
+}
 
 static int read_lines(const tdl__log *log, int64_t version, each_line *each, void *context,
 		      struct sums *sums, tdl_error *error)
@@ -151,11 +175,12 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 	bool eof = false;
 	char stack[4096];
 	char *at = stack;
-	uint64_t size = 0, total = 0;
-	int r = open_commit(log, version, &fd, &size, error);
+	uint64_t size, total = 0;
+	int r = open_commit(log, version, &fd, &sums->st, error);
 
 	if (r < 0)
 		return r;
+	size = (uint64_t)sums->st.st_size;
 	/* Most commits fit the stack, and then need no allocation. */
 	cap = sizeof stack;
 	for (;;) {
@@ -201,10 +226,7 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 			return 0;
 		next = newline != NULL ? (size_t)(newline - at) + 1 : end;
 		line++;
-		if (line > 1) {
-			sums->lines++;
-			sums->crc = tdl__crc32c(sums->crc, at + start, next - start);
-		}
+		add_to_sums(sums, at + start, next - start, line == 1, newline != NULL);
 		r = each(context,
 			 (tdl__span){ at + start, next - start - (newline != NULL ? 1 : 0) },
 			 line == 1, &why);
@@ -214,28 +236,134 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 	}
 }
 
+/* A commit that is being read. */
+struct reading {
+	tdl__commit *commit;
+	struct sums sums;
+};
+
 static int add_line(void *context, tdl__span line, bool first, tdl_error *error)
 {
-	return tdl__commit_line(context, line, first, error);
+	struct reading *reading = context;
+	int r = tdl__commit_line(reading->commit, line, first, error);
+
+	if (first && reading->commit->covered > 0)
+		reading->sums.crc = tdl__crc32c(0, line.p, reading->commit->covered);
+	return r;
+}
+
+/* What is wrong with the whole of a commit, or NULL. */
+static const char *wrong_as_a_whole(int64_t version, const struct reading *reading)
+{
+	const tdl__commit *commit = reading->commit;
+	const struct sums *sums = &reading->sums;
+
+	if (!commit->has_info)
+		return "has no commitInfo";
+	if (commit->checked &&
+	    (commit->promised_lines != sums->lines || commit->promised_crc != sums->crc ||
+	     (commit->covered > 0 && !sums->ended)))
+		return "is not what its checksum says";
+	/* What this library writes is built on the version before: anything else is the commit of
+	 * another version under this one's name. */
+	if ((commit->ours && commit->read_version != version - 1) ||
+	    (commit->chained && (commit->previous < 0) != (version == 0)))
+		return "is the commit of another version";
+	return NULL;
 }
 
 int tdl__log_read(const tdl__log *log, int64_t version, tdl__commit *commit, tdl_error *error)
 {
-	struct sums sums = { 0 };
-	int r = read_lines(log, version, add_line, commit, &sums, error);
+	struct reading reading = { .commit = commit };
+	const char *wrong;
+	int r = read_lines(log, version, add_line, &reading, &reading.sums, error);
 
 	if (r < 0)
 		return r;
-	if (!commit->has_info)
-		return damaged_file(log, version, "has no commitInfo", error);
-	if (commit->checked &&
-	    (commit->promised_lines != sums.lines || commit->promised_crc != sums.crc))
-		return damaged_file(log, version, "is not what its checksum says", error);
-	/* What this library writes is built on the version before: anything else is the commit of
-	 * another version under this one's name. */
-	if (commit->ours && commit->read_version != version - 1)
-		return damaged_file(log, version, "is the commit of another version", error);
+	wrong = wrong_as_a_whole(version, &reading);
+	if (wrong != NULL)
+		return damaged_file(log, version, wrong, error);
+	commit->file_crc = reading.sums.file_crc;
+	commit->stamp = tdl__log_stamp(&reading.sums.st);
 	return 0;
+}
+
+int tdl__log_check(int64_t version, const char *text, size_t n, tdl__commit *commit,
+		   tdl_error *error)
+{
+	struct reading reading = { .commit = commit };
+	const char *wrong = n > (uint64_t)FILE_MAX_BYTES ? "is larger than 4 GiB" : NULL;
+	uint64_t line = 0;
+
+	for (size_t at = 0; at < n && wrong == NULL;) {
+		const char *newline = memchr(text + at, '\n', n - at);
+		size_t next = newline != NULL ? (size_t)(newline - text) + 1 : n;
+		size_t length = next - at - (newline != NULL ? 1 : 0);
+
+		if (length >= LINE_MAX_BYTES) {
+			wrong = "has a line longer than 64 MiB";
+		} else {
+			int r = add_line(&reading, (tdl__span){ text + at, length }, ++line == 1,
+					 error);
+
+			if (r < 0)
+				return r;
+			add_to_sums(&reading.sums, text + at, next - at, line == 1,
+				    newline != NULL);
+		}
+		at = next;
+	}
+	if (wrong == NULL)
+		wrong = wrong_as_a_whole(version, &reading);
+	return wrong == NULL ? 0 : tdl__fail(error, TDL_ERR_CORRUPT, "it %s", wrong);
+}
+
+static int crc_of_file(int fd, uint32_t *crc)
+{
+	char buffer[16384];
+	size_t got;
+
+	*crc = 0;
+	do {
+		int why = tdl__sys_read(fd, buffer, sizeof buffer, &got);
+
+		if (why != 0)
+			return why;
+		*crc = tdl__crc32c(*crc, buffer, got);
+	} while (got == sizeof buffer);
+	return 0;
+}
+
+int tdl__log_compare(const tdl__log *log, int64_t version, uint32_t crc, bool content,
+		     uint32_t *stamp, tdl_error *error)
+{
+	_cleanup_close_ int fd = -1;
+	char name[TDL__LOG_NAME_MAX];
+	struct stat st;
+	uint32_t now;
+	int why, r;
+
+	tdl__log_name(name, version);
+	if (!content) {
+		why = tdl__sys_stat(log->dir, name, &st);
+		if (why == ENOENT)
+			return 0;
+		if (why == 0 && tdl__log_stamp(&st) == *stamp)
+			return 1;
+	}
+	r = open_commit(log, version, &fd, &st, error);
+	if (r == TDL_ERR_NOT_FOUND || r == TDL_ERR_CORRUPT)
+		return 0;
+	if (r < 0)
+		return r;
+	why = crc_of_file(fd, &now);
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot read %s/" TDL__LOG_DIR "/%s", log->table,
+				       name);
+	if (now != crc)
+		return 0;
+	*stamp = tdl__log_stamp(&st);
+	return 1;
 }
 
 struct info {
@@ -295,6 +423,13 @@ int tdl__log_look(const tdl__log *log, int64_t version, bool *there, tdl_error *
 				       log->table, name);
 	*there = why == 0;
 	return 0;
+}
+
+bool tdl__log_is_there(const tdl__log *log, int64_t version)
+{
+	bool there;
+
+	return tdl__log_look(log, version, &there, NULL) == 0 && there;
 }
 
 bool tdl__log_exists(const tdl__log *log, int64_t version)

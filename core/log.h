@@ -2,6 +2,8 @@
 #ifndef TDL_LOG_H
 #define TDL_LOG_H
 
+#include <sys/stat.h>
+
 #include "action.h"
 
 /* The commit log of a table: names, and commits read from their files. */
@@ -33,7 +35,26 @@ bool tdl__log_is_temp(const char *name);
  */
 int tdl__log_read(const tdl__log *log, int64_t version, tdl__commit *commit, tdl_error *error);
 
-/* The text of a commit's last commitInfo, to free(). Errors: as tdl__log_read(). */
+/*
+ * Whether a text would be read as commit `version`: all that tdl__log_read() asks of a file. What
+ * is committed has to be read by everybody. Errors: CORRUPT (with the reason alone), NOMEM.
+ */
+int tdl__log_check(int64_t version, const char *text, size_t n, tdl__commit *commit,
+		   tdl_error *error);
+
+/* What a commit file looks like from outside, in 32 bits: another value where it was replaced or
+ * changed. A link to it that comes or goes changes it too. */
+uint32_t tdl__log_stamp(const struct stat *st);
+
+/*
+ * Whether a version's file still is the one that had this CRC-32C when it was replayed. Where its
+ * stamp is what it was, that is enough, unless `content` asks for its bytes; else they are read,
+ * and *stamp is what it is now. 1: the same; 0: another one, or none. Errors: IO, NOMEM.
+ */
+int tdl__log_compare(const tdl__log *log, int64_t version, uint32_t crc, bool content,
+		     uint32_t *stamp, tdl_error *error);
+
+/* The text of a commit's commitInfo, to free(). Errors: as tdl__log_read(). */
 int tdl__log_read_info(const tdl__log *log, int64_t version, char **info, size_t *length,
 		       tdl_error *error);
 
@@ -41,6 +62,8 @@ int tdl__log_read_info(const tdl__log *log, int64_t version, char **info, size_t
 int tdl__log_look(const tdl__log *log, int64_t version, bool *there, tdl_error *error);
 /* The same, for those who may be wrong: true also where only looking failed. */
 bool tdl__log_exists(const tdl__log *log, int64_t version);
+/* And the other way round. */
+bool tdl__log_is_there(const tdl__log *log, int64_t version);
 
 /*
  * The versions above `above` whose files are there, sorted, to free(); *far tells of a name past

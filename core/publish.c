@@ -14,6 +14,7 @@
 
 #include "crc32c.h"
 #include "error.h"
+#include "replay.h"
 #include "schema.h"
 #include "sys.h"
 
@@ -29,10 +30,12 @@ static void part_name(char out[PART_NAME_MAX], const char *hex)
 /* ---- The text of a commit ------------------------------------------------------------------ */
 
 void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
-		      int64_t read_version, const tdl_commit_options *options, const char *lines,
-		      size_t length)
+		      int64_t read_version, int64_t previous, const tdl_commit_options *options,
+		      const char *lines, size_t length)
 {
 	uint64_t count = 0;
+	size_t start = text->n;
+	uint32_t crc;
 
 	for (size_t i = 0; i < length; i++)
 		count += lines[i] == '\n';
@@ -50,11 +53,48 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 		tdl__text_add(text, ",\"source\":", 10);
 		tdl__text_quote(text, options->source, strlen(options->source));
 	}
-	tdl__text_format(text,
-			 ",\"engineInfo\":\"tinydeltafs/" TINYDELTA_VERSION
-			 "\",\"actions\":%" PRIu64 ",\"crc32c\":%" PRIu32 "}}\n",
-			 count, tdl__crc32c(0, lines, length));
+	tdl__text_format(
+		text, ",\"engineInfo\":\"tinydeltafs/" TINYDELTA_VERSION "\",\"actions\":%" PRIu64,
+		count);
+	if (previous >= 0)
+		tdl__text_format(text, ",\"previous\":%" PRId64, previous);
+	else
+		tdl__text_format(text, ",\"previous\":null");
+	if (text->failed)
+		return;
+	/* Last, and over all but itself: no byte of the commit may change and not be missed. */
+	crc = tdl__crc32c(0, text->p + start, text->n - start);
+	tdl__text_format(text, ",\"crc32c\":%" PRIu32 "}}\n", tdl__crc32c(crc, lines, length));
 	tdl__text_add(text, lines, length);
+}
+
+int tdl__commit_check(const char *table, const tdl__text *text, const tdl_version_info *base,
+		      bool keeps, tdl_error *error)
+{
+	tdl__commit commit = { 0 };
+	tdl_error why;
+	int r = tdl__log_check(base->version + 1, text->p, text->n, &commit, &why);
+
+	if (r == 0)
+		r = tdl__replay_check(base, keeps, &commit, &why);
+	tdl__commit_free(&commit);
+	if (r == TDL_ERR_NOMEM)
+		return tdl__fail_nomem(error);
+	return r == 0 ? 0
+		      : tdl__fail_at(error, TDL_ERR_LIMIT, base->version + 1, 0, 0,
+				     "cannot commit version %" PRId64
+				     " of %s, since nobody could read it: %s",
+				     base->version + 1, table, why.message);
+}
+
+/* When a commit is said to be made. Version order is time order; but the clock of one writer that
+ * went astray must not be followed for ever. */
+static int64_t time_after(int64_t previous)
+{
+	const int64_t lead_max = 24 * 3600 * INT64_C(1000);
+	int64_t now = tdl__now_ms();
+
+	return previous >= now && previous - now <= lead_max ? previous + 1 : now;
 }
 
 /* One line for each file of a version, removed or added. */
@@ -93,7 +133,6 @@ static int make_text(tdl_table *table, enum tdl__change change, const tdl__part 
 {
 	static const char *const names[] = { "APPEND", "OVERWRITE", "RESTORE" };
 	_cleanup_text_ tdl__text lines = { 0 };
-	int64_t now = tdl__now_ms();
 
 	if (change != TDL__APPEND)
 		each_file(&table->history, &base->version, false, &lines);
@@ -113,11 +152,11 @@ static int make_text(tdl_table *table, enum tdl__change change, const tdl__part 
 		part_name(name, part->hex);
 		tdl__action_add(&lines, name, part->size, part->num_records, &part->crc);
 	}
-	if (now <= base->info.timestamp)
-		now = base->info.timestamp < INT64_MAX ? base->info.timestamp + 1 : INT64_MAX;
-	tdl__commit_info(text, now, names[change], base->info.version, options,
-			 lines.p != NULL ? lines.p : "", lines.n);
-	return lines.failed || text->failed ? tdl__fail_nomem(error) : 0;
+	tdl__commit_info(text, time_after(base->info.timestamp), names[change], base->info.version,
+			 base->version.crc, options, lines.p != NULL ? lines.p : "", lines.n);
+	if (lines.failed || text->failed)
+		return tdl__fail_nomem(error);
+	return tdl__commit_check(table->path, text, &base->info, change == TDL__APPEND, error);
 }
 
 /* ---- The publish point --------------------------------------------------------------------- */
@@ -198,6 +237,18 @@ static int published(int64_t version, int why, const char *what, tdl_error *erro
 		error->code = TDL_ERR_PUBLISHED;
 		error->version = version;
 	}
+	return TDL_ERR_PUBLISHED;
+}
+
+/* Published, and yet this process cannot see it. */
+static int unseen(int64_t version, const tdl_error *why, tdl_error *error)
+{
+	tdl__fail_at(error, TDL_ERR_PUBLISHED, version, 0, 0,
+		     "committed as version %" PRId64
+		     ", but it cannot be read: do not drop again: %s",
+		     version, why->message);
+	if (error != NULL)
+		error->os_error = why->os_error;
 	return TDL_ERR_PUBLISHED;
 }
 
@@ -375,9 +426,7 @@ static int look_at_head(tdl_table *table, const tdl__part *part, const tdl_commi
 	if (r < 0)
 		return r;
 	if (wanted > base->info.version)
-		return tdl__fail_at(error, TDL_ERR_NOT_FOUND, wanted, 0, 0,
-				    "no such version: %" PRId64 " (%s has 0 to %" PRId64 ")",
-				    wanted, table->path, base->info.version);
+		return tdl__no_such_version(error, wanted, table->path, base->info.version);
 	if (wanted != TDL_LATEST && wanted != base->info.version)
 		return conflict(wanted + 1, error);
 	if (part != NULL && !tdl__schema_equal(part->schema, base->info.schema))
@@ -438,6 +487,7 @@ int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *par
 	struct stat dir;
 	bool moved = false;
 	int64_t made = -1;
+	tdl_error why_not;
 	int why, r;
 
 	if ((why = tdl__sys_fstat(table->dir, &dir)) != 0)
@@ -470,7 +520,9 @@ int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *par
 
 		r = r < 0 ? r : lost;
 	}
-	tdl__history_refresh(&table->history, NULL);
+	if (tdl__history_refresh(&table->history, &why_not) < 0 && r == 0 &&
+	    tdl_table_head(table) < made)
+		r = unseen(made, &why_not, error);
 	*version = made;
 	return r;
 }

@@ -36,9 +36,17 @@ int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *par
 int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mode_t mode,
 		       tdl_error *error);
 
-/* The line of commitInfo for the lines that follow it. */
+/* The line of commitInfo, and the lines that follow it. `previous` is the CRC-32C of the commit
+ * file before, or -1. */
 void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
-		      int64_t read_version, const tdl_commit_options *options, const char *lines,
-		      size_t length);
+		      int64_t read_version, int64_t previous, const tdl_commit_options *options,
+		      const char *lines, size_t length);
+
+/*
+ * Whether a commit that is about to be published could be replayed, by everybody, on top of `base`
+ * (tdl__replay_check() has what `keeps` means). Errors: LIMIT, NOMEM.
+ */
+int tdl__commit_check(const char *table, const tdl__text *text, const tdl_version_info *base,
+		      bool keeps, tdl_error *error);
 
 #endif

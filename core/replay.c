@@ -310,7 +310,9 @@ int tdl__history_add_meta(tdl__history *history, tdl__commit *commit)
 int tdl__replay(tdl__history *history, tdl__commit *commit, tdl_error *error)
 {
 	tdl__version version = { .timestamp = commit->timestamp,
-				 .read_version = commit->read_version };
+				 .read_version = commit->read_version,
+				 .crc = commit->file_crc,
+				 .stamp = commit->stamp };
 	int r;
 
 	if (history->count > 0) {
@@ -341,5 +343,25 @@ int tdl__replay(tdl__history *history, tdl__commit *commit, tdl_error *error)
 	if (r < 0)
 		return r;
 	history->versions[history->count++] = version;
+	return 0;
+}
+
+int tdl__replay_check(const tdl_version_info *base, bool keeps, const tdl__commit *commit,
+		      tdl_error *error)
+{
+	uint64_t bytes = keeps ? base->bytes : 0, rows = keeps ? base->num_records : 0;
+
+	if (base->files + commit->count >= nowhere - 1)
+		return too_much(error);
+	for (size_t i = 0; i < commit->count; i++) {
+		const tdl__action *action = &commit->actions[i];
+
+		if (!action->is_add)
+			continue;
+		if (!fits(bytes, action->size) || !fits(rows, action->num_records))
+			return too_much(error);
+		bytes += action->size;
+		rows += action->num_records;
+	}
 	return 0;
 }

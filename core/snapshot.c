@@ -33,7 +33,7 @@ int tdl_snapshot_open(tdl_table *table, int64_t version, tdl_snapshot **out, tdl
 	int r = 0;
 
 	if (version < TDL_LATEST)
-		return tdl__fail(error, TDL_ERR_NOT_FOUND, "no such version: %" PRId64, version);
+		return tdl__no_such_version(error, version, table->path, tdl_table_head(table));
 	/* What is known needs no look: versions do not change. */
 	if (version == TDL_LATEST || version > tdl_table_head(table))
 		r = tdl__history_refresh(&table->history, error);

@@ -302,6 +302,14 @@ int tdl__sys_stat(int dir, const char *name, struct stat *st)
 	return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
 }
 
+bool tdl__sys_has_hole(int fd, uint64_t size)
+{
+	off_t hole = lseek(fd, 0, SEEK_HOLE);
+
+	lseek(fd, 0, SEEK_SET);
+	return hole >= 0 && (uint64_t)hole < size;
+}
+
 bool tdl__same_file(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;

@@ -67,6 +67,8 @@ int tdl__sys_mkdir(int dir, const char *name, mode_t mode);
 /* Of the name itself, no symbolic link followed. */
 int tdl__sys_stat(int dir, const char *name, struct stat *st);
 int tdl__sys_fstat(int fd, struct stat *st);
+/* Whether a file of `size` bytes has a hole, where that can be told. */
+bool tdl__sys_has_hole(int fd, uint64_t size);
 /* Whether two are of one file. */
 bool tdl__same_file(const struct stat *a, const struct stat *b);
 /*

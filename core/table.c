@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 #include <uuid/uuid.h>
 
 #include "error.h"
@@ -36,6 +37,7 @@ void tdl_table_free(tdl_table *table)
 	tdl__filecache_free(&table->files);
 	tdl__history_free(&table->history);
 	pthread_mutex_destroy(&table->publishing);
+	pthread_mutex_destroy(&table->verifying);
 	if (table->log_dir >= 0)
 		close(table->log_dir);
 	if (table->dir >= 0)
@@ -84,12 +86,38 @@ static tdl_table *new_table(unsigned flags, tdl_error *error)
 	table->flags = flags;
 	table->dir = table->log_dir = -1;
 	pthread_mutex_init(&table->publishing, NULL);
+	pthread_mutex_init(&table->verifying, NULL);
 	if (tdl__history_init(&table->history, (tdl__log){ .dir = -1 }, error) < 0) {
 		pthread_mutex_destroy(&table->publishing);
+		pthread_mutex_destroy(&table->verifying);
 		free(table);
 		return NULL;
 	}
 	return table;
+}
+
+/* A log of so many versions is listed in the blink of an eye. */
+#define LISTED_MAX 100000
+
+/* Reads the commits behind the index, if there is one. */
+static int follow_log(tdl_table *table, tdl_error *error)
+{
+	tdl__history *history = &table->history;
+	struct timespec start, end;
+	int r;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	/* Without a listing, what lies behind a gap has to be looked for; before a commit, and by
+	 * tdl_table_verify_log(), it is listed all the same. */
+	r = history->count > 0 && history->count <= LISTED_MAX
+		    ? tdl__history_refresh_listed(history, error)
+		    : tdl__history_refresh(history, error);
+	if (r == 0 && history->from_index)
+		r = tdl__history_probe_gap(history, error);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	table->replay_ms =
+		(end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000;
+	return r;
 }
 
 /* Reads the log of a table whose directories are open. */
@@ -106,10 +134,13 @@ static int read_history(tdl_table *table, const char *path, tdl_error *error)
 		return r;
 	if (!table->replayed)
 		tdl__table_load_index(table);
-	r = tdl__history_refresh(&table->history, &why);
-	/* Without a listing, what lies behind a gap has to be looked for. */
-	if (r == 0 && table->indexed > 0)
-		r = tdl__history_find_gap(&table->history, &why);
+	r = follow_log(table, &why);
+	/* The commit behind an index was built on something else. Nobody has seen a version yet. */
+	if (table->history.from_index && table->history.rewritten) {
+		tdl__history_clear(&table->history);
+		table->indexed = table->covered = 0;
+		r = follow_log(table, &why);
+	}
 	if (r == 0 && tdl_table_head(table) < 0)
 		return tdl__fail(error, TDL_ERR_NOT_FOUND,
 				 "no tinydelta table at %s: it has no version 0", path);
@@ -194,6 +225,42 @@ const char *tdl_table_id(const tdl_table *table)
 int tdl_table_refresh(tdl_table *table, tdl_error *error)
 {
 	return tdl__history_refresh(&table->history, error);
+}
+
+/* 1: version `at` is as it was, 0: all that the index covered are. */
+static int verify_one(tdl_table *table, size_t at, tdl_error *error)
+{
+	tdl__history *history = &table->history;
+	uint32_t crc = 0, stamp;
+	bool covered;
+	int r;
+
+	pthread_rwlock_rdlock(&history->lock);
+	covered = history->from_index && at < history->count && at < table->covered;
+	if (covered)
+		crc = history->versions[at].crc;
+	pthread_rwlock_unlock(&history->lock);
+	if (!covered)
+		return 0;
+	r = tdl__log_compare(&history->log, (int64_t)at, crc, true, &stamp, error);
+	return r == 0 ? tdl__history_rewritten(history, (int64_t)at, error) : r;
+}
+
+int tdl_table_verify_log(tdl_table *table, uint64_t budget, tdl_error *error)
+{
+	int r;
+
+	pthread_mutex_lock(&table->verifying);
+	r = tdl__history_list_once(&table->history, error);
+	if (r == 0)
+		r = 1;
+	for (; r == 1 && budget > 0; budget--) {
+		r = verify_one(table, table->verified, error);
+		/* One that cannot be read must not hold up the others. */
+		table->verified += r != 0;
+	}
+	pthread_mutex_unlock(&table->verifying);
+	return r;
 }
 
 int64_t tdl_table_head(tdl_table *table)
@@ -372,8 +439,10 @@ static int sync_parents(const char *path, tdl_error *error)
 	return 0;
 }
 
-static int first_commit(const tdl_schema *schema, tdl__text *text, tdl_error *error)
+static int first_commit(const char *path, const tdl_schema *schema, tdl__text *text,
+			tdl_error *error)
 {
+	static const tdl_version_info nothing = { .version = -1 };
 	_cleanup_text_ tdl__text lines = { 0 };
 	char id[UUID_STR_LEN];
 	uuid_t uuid;
@@ -383,8 +452,10 @@ static int first_commit(const tdl_schema *schema, tdl__text *text, tdl_error *er
 	tdl__action_metadata(&lines, id, schema);
 	if (lines.failed)
 		return tdl__fail_nomem(error);
-	tdl__commit_info(text, tdl__now_ms(), "CREATE", -1, NULL, lines.p, lines.n);
-	return text->failed ? tdl__fail_nomem(error) : 0;
+	tdl__commit_info(text, tdl__now_ms(), "CREATE", -1, -1, NULL, lines.p, lines.n);
+	if (text->failed)
+		return tdl__fail_nomem(error);
+	return tdl__commit_check(path, text, &nothing, true, error);
 }
 
 /* Fills a table directory that was just made. */
@@ -419,7 +490,7 @@ int tdl_table_create(const char *path, const tdl_schema *schema, tdl_error *erro
 	_cleanup_text_ tdl__text text = { 0 };
 	struct stat st;
 	size_t made;
-	int why, r = first_commit(schema, &text, error);
+	int why, r = first_commit(path, schema, &text, error);
 
 	if (r < 0)
 		return r;

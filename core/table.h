@@ -18,8 +18,12 @@ struct tdl_table {
 	char *id;
 	tdl__history history;
 	tdl__filecache files;
-	size_t indexed;		    /* versions that the index covers */
-	bool replayed;		    /* made by tdl__table_replayed(): reads and writes no index */
+	size_t indexed;	   /* versions that the index covers */
+	size_t covered;	   /* versions that came from it when the table was opened */
+	int64_t replay_ms; /* how long the rest took to replay when it was opened */
+	bool replayed;	   /* made by tdl__table_replayed(): reads and writes no index */
+	pthread_mutex_t verifying;
+	size_t verified; /* under it: commits that tdl_table_verify_log() has looked at */
 	pthread_mutex_t publishing; /* one commit at a time takes the next version number */
 };
 
@@ -40,7 +44,7 @@ void tdl__table_load_index(tdl_table *table);
 /* Writes it where that is worth it: many commits are not in it. `closing`: the table is about to
  * be forgotten. */
 void tdl__table_save_index(tdl_table *table, bool closing);
-/* How many commits that is; tests make it smaller. */
+/* How many commits that is, unless fewer took long; tests make it smaller. */
 extern size_t tdl__index_worth;
 
 /* Mode of files and folders that readers of the table must be able to read. */

@@ -161,9 +161,9 @@ TDL_API int tdl_table_fd(const tdl_table *table);
 TDL_API const char *tdl_table_id(const tdl_table *table);
 
 /*
- * Looks for commits made since the last look, by anyone: one system call where there is none.
- * Errors: CORRUPT (the newest versions cannot be read: a gap, a torn or malformed commit; those
- * before stay readable), IO, NOMEM.
+ * Looks for commits made since the last look, by anyone: two system calls where there are none.
+ * Errors: CORRUPT (the newest versions cannot be read: a gap, a torn, malformed or unreadable
+ * commit, a log that was set back or rewritten; those before stay readable), IO, NOMEM.
  */
 TDL_API int tdl_table_refresh(tdl_table *table, tdl_error *error);
 
@@ -173,6 +173,15 @@ TDL_API int64_t tdl_table_head(tdl_table *table);
 /* 0 where the log, as of the last look, is whole; else CORRUPT, with the reason and in
  * error->version the first version that cannot be read. */
 TDL_API int tdl_table_damage(tdl_table *table, tdl_error *error);
+
+/*
+ * What was read from a cache of the log, and not from the log: compares the next `budget` commits
+ * with it, and where the log was never listed looks for a gap in it first, which takes a second for
+ * a million versions. To be called now and then, unhurried, by who has a table open for long. 1: go
+ * on; 0: all of it is what it was. Errors: CORRUPT (there is a gap, or the log was rewritten: from
+ * there on versions cannot be read any more), IO (a commit could not be read; go on), NOMEM.
+ */
+TDL_API int tdl_table_verify_log(tdl_table *table, uint64_t budget, tdl_error *error);
 
 /*
  * The version after `version` (-1: the first) among those that exist, readable or not, as of the

@@ -14,9 +14,12 @@
 #include "schema.h"
 #include "utf8.h"
 
+#define LARGE ((size_t)256 << 10)
+
 bool tdl__reserve(void *array, size_t *cap, size_t need, size_t size)
 {
-	size_t grown = *cap + *cap / 2 + 8;
+	/* By half; what is large by an eighth, since it is moved by its pages. */
+	size_t grown = *cap + (*cap > LARGE / size ? *cap / 8 : *cap / 2) + 8;
 	void **at = array, *p;
 
 	if (need <= *cap)
@@ -29,6 +32,16 @@ bool tdl__reserve(void *array, size_t *cap, size_t need, size_t size)
 	*at = p;
 	*cap = grown;
 	return true;
+}
+
+void tdl__trim(void *array, size_t *cap, size_t count, size_t size)
+{
+	void **at = array, *p = count > 0 ? reallocarray(*at, count, size) : NULL;
+
+	if (p == NULL)
+		return;
+	*at = p;
+	*cap = count;
 }
 
 void tdl__text_add(tdl__text *text, const char *bytes, size_t n)

@@ -42,10 +42,12 @@ static inline int tdl__steal_fd(int *fd)
 
 /*
  * Makes room for `need` elements of `size` bytes in a growing array: *array and *cap change, the
- * elements stay. Grows by half, so that a large array wastes little. False: no memory, nothing
- * changed.
+ * elements stay. Grows by half, or when it is large by an eighth, so that a large array wastes
+ * little. False: no memory, nothing changed.
  */
 bool tdl__reserve(void *array, size_t *cap, size_t need, size_t size);
+/* Gives back the room that `count` elements do not need. */
+void tdl__trim(void *array, size_t *cap, size_t count, size_t size);
 
 /* A text that grows. Failure to allocate is remembered: check `failed` once, at the end. */
 typedef struct tdl__text {

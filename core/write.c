@@ -293,9 +293,7 @@ int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options
 	if (r < 0)
 		return r;
 	if (target < 0 || target > head.version)
-		return tdl__fail_at(error, TDL_ERR_NOT_FOUND, target, 0, 0,
-				    "no such version: %" PRId64 " (%s has 0 to %" PRId64 ")",
-				    target, table->path, head.version);
+		return tdl__no_such_version(error, target, table->path, head.version);
 	r = check_target(replayed, target, error);
 	if (r < 0)
 		return r;

@@ -108,7 +108,8 @@ static struct content make_content(size_t bytes)
 struct table {
 	int dir, log;
 	struct content content;
-	char shared[64]; /* the data file whose further names are made */
+	char shared[64];   /* the data file whose further names are made */
+	uint32_t previous; /* CRC-32C of the newest commit file */
 };
 
 static int create(int dir, const char *name)
@@ -136,8 +137,8 @@ static void make_part(struct table *table, bool shared, char name[64])
 	strcpy(table->shared, name);
 }
 
-static void make_commit(const struct table *table, int64_t version, bool overwrite,
-			const char *part, const char *before)
+static void make_commit(struct table *table, int64_t version, bool overwrite, const char *part,
+			const char *before)
 {
 	tdl__text lines = { 0 }, text = { 0 };
 	char name[TDL__LOG_NAME_MAX];
@@ -147,13 +148,15 @@ static void make_commit(const struct table *table, int64_t version, bool overwri
 		tdl__action_remove(&lines, before);
 	tdl__action_add(&lines, part, table->content.n, table->content.rows, &table->content.crc);
 	tdl__commit_info(&text, INT64_C(1700000000000) + version * 1000,
-			 overwrite ? "OVERWRITE" : "APPEND", version - 1, NULL, lines.p, lines.n);
+			 overwrite ? "OVERWRITE" : "APPEND", version - 1, table->previous, NULL,
+			 lines.p, lines.n);
 	if (lines.failed || text.failed)
 		errx(1, "out of memory");
 	tdl__log_name(name, version);
 	fd = create(table->log, name);
 	write_all(fd, text.p, text.n);
 	close(fd);
+	table->previous = tdl__crc32c(0, text.p, text.n);
 	tdl__text_free(&lines);
 	tdl__text_free(&text);
 }
@@ -162,6 +165,7 @@ static int make_table(const char *path, int64_t versions, size_t bytes, bool ove
 {
 	struct table table = { .content = make_content(bytes) };
 	char part[64] = "", before[64];
+	tdl__commit first = { 0 };
 	tdl_schema *schema;
 	tdl_error error;
 
@@ -172,6 +176,10 @@ static int make_table(const char *path, int64_t versions, size_t bytes, bool ove
 	table.log = openat(table.dir, TDL__LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (table.log < 0)
 		err(1, "%s", path);
+	if (tdl__log_read(&(tdl__log){ table.log, path }, 0, &first, &error) < 0)
+		errx(1, "%s", error.message);
+	table.previous = first.file_crc;
+	tdl__commit_free(&first);
 	for (int64_t version = 1; version <= versions; version++) {
 		strcpy(before, part);
 		make_part(&table, !overwrite, part);

@@ -329,13 +329,81 @@ Test(action, promises)
 	cr_assert_eq(commit.promised_lines, 2);
 	cr_assert_eq(commit.promised_crc, UINT32_MAX);
 	cr_assert_eq(commit.read_version, -1);
-	/* Once promised, no later line takes it back. */
-	cr_assert_eq(take(&commit, INFO("\"timestamp\":1,\"operation\":\"B\""), false), 0);
+	/* There is one, and no later line takes its promise back. */
+	cr_assert_eq(take(&commit, INFO("\"timestamp\":1,\"operation\":\"B\""), false),
+		     TDL_ERR_CORRUPT);
 	cr_assert(commit.checked);
+	tdl__commit_clear(&commit);
 	/* Ours only stands on the first line. */
 	cr_assert_eq(take(&commit, ours, false), TDL_ERR_CORRUPT);
 	tdl__commit_clear(&commit);
 	cr_assert_not(commit.checked);
+	tdl__commit_free(&commit);
+}
+
+#define OURS(rest)                                                    \
+	INFO("\"timestamp\":1,\"operation\":\"A\",\"readVersion\":0," \
+	     "\"engineInfo\":\"tinydeltafs/9\",\"actions\":0,\"previous\":" rest)
+
+Test(action, what_a_commit_is_built_on)
+{
+	static const char *const wrong[] = {
+		OURS("-1,\"crc32c\":1"),	OURS("4294967296,\"crc32c\":1"),
+		OURS("1.0,\"crc32c\":1"),	OURS("\"1\",\"crc32c\":1"),
+		OURS("1,\"crc32c\":1,\"x\":1"), OURS("1,\"crc32c\": 1"),
+		OURS("1,\"crc32c\":1 "),	OURS("1 ,\"crc32c\" :1"),
+		OURS("1,\"crc32c\":1") " ",	OURS("1,\"crc32\\u0063\":1"),
+	};
+	tdl__commit commit = { 0 };
+
+	cr_assert_eq(take(&commit, OURS("4294967295,\"crc32c\":7"), true), 0);
+	cr_assert(commit.chained);
+	cr_assert_eq(commit.previous, UINT32_MAX);
+	cr_assert_eq(commit.covered, strlen(OURS("4294967295")) - 2);
+	tdl__commit_clear(&commit);
+	cr_assert_eq(take(&commit, OURS("null,\"crc32c\":7"), true), 0);
+	cr_assert(commit.chained);
+	cr_assert_eq(commit.previous, -1);
+	/* Every byte has to be in its place, since the checksum cannot cover itself. */
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		tdl__commit_clear(&commit);
+		cr_expect_eq(take(&commit, wrong[i], true), TDL_ERR_CORRUPT, "%s", wrong[i]);
+	}
+	/* Another program's member of that name, without a checksum, is nothing. */
+	tdl__commit_clear(&commit);
+	cr_assert_eq(
+		take(&commit, INFO("\"timestamp\":1,\"operation\":\"A\",\"previous\":\"x\""), true),
+		0);
+	cr_assert_not(commit.chained);
+	tdl__commit_free(&commit);
+}
+
+Test(action, one_action_a_line)
+{
+	static const char *const two[] = {
+		"{\"remove\":{\"path\":\"a\"},\"add\":{\"path\":\"b\",\"size\":1,\"numRecords\":1}"
+		"}",
+		"{\"add\":{\"path\":\"b\",\"size\":1,\"numRecords\":1},\"remove\":{\"path\":\"b\"}"
+		"}",
+		"{\"metaData\":{\"id\":\"i\",\"schema\":[{\"name\":\"a\",\"type\":\"int\"}]},"
+		"\"add\":{\"path\":\"b\",\"size\":1,\"numRecords\":1}}",
+		"{\"commitInfo\":{\"timestamp\":1,\"operation\":\"A\"},\"remove\":{\"path\":\"a\"}"
+		"}",
+	};
+	tdl__commit commit = { 0 };
+
+	for (size_t i = 0; i < sizeof two / sizeof *two; i++) {
+		tdl__commit_clear(&commit);
+		cr_expect_eq(take(&commit, two[i], true), TDL_ERR_CORRUPT, "%s", two[i]);
+	}
+	/* What nobody knows is none; and of one that is repeated the last counts. */
+	tdl__commit_clear(&commit);
+	cr_assert_eq(take(&commit,
+			  "{\"note\":{},\"remove\":{\"path\":\"a\"},\"remove\":{\"path\":\"b\"}}",
+			  false),
+		     0);
+	cr_assert_eq(commit.count, 1);
+	cr_assert_str_eq(tdl__commit_string(&commit, commit.actions[0].path), "b");
 	tdl__commit_free(&commit);
 }
 

@@ -336,7 +336,7 @@ Test(index, is_written_only_where_it_is_worth_it)
 	snprintf(path, sizeof path, "%s/t", dir);
 	cr_assert_eq(tdl_table_open(path, TDL_OPEN_READ_ONLY, &table, NULL), 0);
 	cr_assert(!is_there("t/_delta_log/" TDL__INDEX_NAME));
-	cr_assert(is_there("tinydelta/" ID ".idx"));
+	run("ls %s/tinydelta/" ID "-*-*.idx >/dev/null", dir);
 	tdl_table_free(table);
 	cr_assert_eq(tdl_table_open(path, 0, &table, NULL), 0);
 	cr_assert_eq(table->indexed, 6, "the cache is used");
