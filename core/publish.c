@@ -10,13 +10,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include "crc32c.h"
 #include "error.h"
 #include "replay.h"
 #include "schema.h"
 #include "sys.h"
+#include "tablelock.h"
 
 #define PART_NAME_MAX 44
 /* How often a version may be taken and yet not be seen. */
@@ -311,25 +311,6 @@ int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mod
 
 /* ---- The data file ------------------------------------------------------------------------- */
 
-/*
- * Holds vacuum off: a part that no commit names yet is an orphan to it, and so is a commit that is
- * not published. A file system without
- * locks leaves that to vacuum (--older-than).
- */
-static int lock_table(tdl_table *table, int *fd, tdl_error *error)
-{
-	_cleanup_close_ int got = -1;
-	int why = tdl__sys_open(table->dir, ".", O_RDONLY | O_DIRECTORY, 0, &got);
-
-	if (why == 0)
-		why = tdl__sys_lock(got, LOCK_SH);
-	if (why != 0 && why != EOPNOTSUPP && why != ENOSYS && why != EINVAL && why != ENOLCK &&
-	    why != EBADF)
-		return tdl__fail_errno(error, why, "cannot lock %s", table->path);
-	*fd = tdl__steal_fd(&got);
-	return 0;
-}
-
 static void unlink_part(tdl_table *table, const tdl__part *part, const char *name, bool moved)
 {
 	if (moved)
@@ -482,7 +463,7 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *part, int64_t target,
 		 const tdl_commit_options *options, int64_t *version, tdl_error *error)
 {
-	_cleanup_close_ int lock = -1;
+	_cleanup_table_lock_ struct tdl__table_lock lock = TDL__TABLE_UNLOCKED;
 	char name[PART_NAME_MAX] = "";
 	struct stat dir;
 	bool moved = false;
@@ -494,7 +475,7 @@ int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *par
 		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
 	r = check_stop(options, error);
 	if (r == 0)
-		r = lock_table(table, &lock, error);
+		r = tdl__table_lock(table, options, &lock, error);
 	if (r < 0)
 		return r;
 	if (part != NULL) {

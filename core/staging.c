@@ -249,6 +249,17 @@ enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__de
 	return TDL__FOLDER_DEAD;
 }
 
+/* Root's daemon gives its folder to the table's owner. */
+bool tdl__folder_is_ours(const tdl_table *table, int dir)
+{
+	struct stat folder, st;
+	uid_t user = geteuid();
+
+	return tdl__sys_fstat(dir, &folder) == 0 && (folder.st_mode & 022) == 0 &&
+	       (folder.st_uid == user ||
+		(user == 0 && tdl__sys_fstat(table->dir, &st) == 0 && st.st_uid == folder.st_uid));
+}
+
 void tdl__dead_close(struct tdl__dead *dead)
 {
 	if (dead->lock >= 0)

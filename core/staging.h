@@ -60,6 +60,12 @@ struct tdl__dead {
 	int dir, lock; /* lock: -1 where there is no such file */
 };
 enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead);
+/*
+ * Whether a folder was made by this user's own kind: what is in it is what it seems to be. Whoever
+ * may write to _incoming can make a folder with links in it to what is not theirs, for us to take
+ * over, give away, publish or delete.
+ */
+bool tdl__folder_is_ours(const tdl_table *table, int dir);
 /* Gives the locks up. */
 void tdl__dead_close(struct tdl__dead *dead);
 /* Removes the folder, if it is empty, while it is locked. */

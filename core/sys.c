@@ -13,12 +13,16 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util.h"
 
 int (*tdl__sys_hook)(enum tdl__op op, const char *name);
 void (*tdl__sys_done)(enum tdl__op op, int fd, const char *name, int to_dir, const char *to);
+
+/* How long a lease is waited for: longer than its holder may keep it by default. */
+#define LEASE_MS 50000
 
 static int before(enum tdl__op op, const char *name)
 {
@@ -50,9 +54,28 @@ static size_t allowed(enum tdl__op op, size_t n, int *why)
 	return n < most ? n : most;
 }
 
+/*
+ * Whether to open once more. EAGAIN from an open that does not wait: somebody has a lease of the
+ * file (Samba takes them), is being told, and has to give it up within 45 seconds, or what
+ * fs.lease-break-time says; or a directory above it was just moved.
+ */
+static bool open_again(unsigned *tries)
+{
+	const struct timespec pause = { .tv_nsec = *tries < 20 ? 1000000 : 50000000 };
+
+	if (errno == EINTR)
+		return true;
+	if (errno != EAGAIN || ++*tries > 20 + LEASE_MS / 50)
+		return false;
+	nanosleep(&pause, NULL);
+	errno = EAGAIN;
+	return true;
+}
+
 int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd)
 {
 	int why = before(TDL__OP_OPEN, name), got;
+	unsigned tries = 0;
 
 	if (why == EINTR)
 		why = 0;
@@ -60,7 +83,7 @@ int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd)
 		return why;
 	do {
 		got = openat(dir, name, flags | O_CLOEXEC, mode);
-	} while (got < 0 && errno == EINTR);
+	} while (got < 0 && open_again(&tries));
 	if (got < 0)
 		return errno;
 	*fd = got;
@@ -107,6 +130,7 @@ int tdl__sys_open_beneath(int dir, const char *path, int *fd, struct stat *st)
 	};
 	_cleanup_close_ int got = -1;
 	int why = before(TDL__OP_OPEN, path);
+	unsigned tries = 0;
 
 	if (why == EINTR)
 		why = 0;
@@ -116,7 +140,7 @@ int tdl__sys_open_beneath(int dir, const char *path, int *fd, struct stat *st)
 		got = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 		if (got < 0 && (errno == ENOSYS || errno == EPERM))
 			got = open_by_component(dir, path, flags);
-	} while (got < 0 && (errno == EINTR || errno == EAGAIN));
+	} while (got < 0 && open_again(&tries));
 	if (got < 0)
 		return errno;
 	if (fstat(got, st) < 0)
@@ -182,6 +206,17 @@ int tdl__sys_write(int fd, const void *bytes, size_t n)
 
 	if (why != 0)
 		return why;
+	return tell(TDL__OP_WRITE, fd, "", -1, NULL);
+}
+
+int tdl__sys_put(int fd, const void *bytes, size_t n)
+{
+	int why = before(TDL__OP_WRITE, "");
+
+	if (why != 0)
+		return why;
+	if ((n > 0 && pwrite(fd, bytes, n, 0) != (ssize_t)n) || ftruncate(fd, (off_t)n) < 0)
+		return errno != 0 ? errno : EIO;
 	return tell(TDL__OP_WRITE, fd, "", -1, NULL);
 }
 

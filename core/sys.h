@@ -53,6 +53,8 @@ int tdl__sys_open_beneath(int dir, const char *path, int *fd, struct stat *st);
 int tdl__sys_read(int fd, void *buffer, size_t n, size_t *got);
 int tdl__sys_pread(int fd, void *buffer, size_t n, uint64_t offset, size_t *got);
 int tdl__sys_write(int fd, const void *bytes, size_t n);
+/* Makes n bytes (0: none) all that is in a small file, in place. */
+int tdl__sys_put(int fd, const void *bytes, size_t n);
 /* The first n bytes of one file to the start of another, in the kernel where it can. ENODATA: it
  * was shorter. Writes at and leaves the position behind them. */
 int tdl__sys_copy(int from, int to, uint64_t n);

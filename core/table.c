@@ -349,10 +349,14 @@ int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error)
 
 	if ((why = tdl__sys_fstat(table->dir, &dir)) != 0 || (why = tdl__sys_fstat(fd, &st)) != 0)
 		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
-	/* Root writes for the owner. Where that is not allowed (a file system that maps owners),
-	 * what there is has to do. */
-	if (geteuid() == 0 && (st.st_uid != dir.st_uid || st.st_gid != dir.st_gid))
-		tdl__sys_chown(fd, dir.st_uid, dir.st_gid);
+	/* Root writes for the owner, a member of the group for the group. Where that is not
+	 * allowed (a file system that maps owners, a writer from outside), what there is has to do.
+	 */
+	if (st.st_uid != dir.st_uid && geteuid() == 0 &&
+	    tdl__sys_chown(fd, dir.st_uid, dir.st_gid) == 0)
+		st.st_gid = dir.st_gid;
+	if (st.st_gid != dir.st_gid)
+		tdl__sys_chown(fd, (uid_t)-1, dir.st_gid);
 	if ((st.st_mode & 07777) == mode)
 		return 0;
 	why = tdl__sys_chmod(fd, mode);

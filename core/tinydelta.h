@@ -314,7 +314,8 @@ TDL_API int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit
 			      int64_t *version, tdl_error *error);
 
 typedef struct tdl_vacuum_options {
-	int64_t older_than; /* ms; a file changed more recently is kept; 0: any age */
+	int64_t older_than; /* ms; a file changed more recently is kept; 0: any age, but none that
+			     * is dated in the future, as what is being published is */
 	bool dry_run;	    /* name the files, delete nothing */
 } tdl_vacuum_options;
 
@@ -322,8 +323,10 @@ typedef struct tdl_vacuum_options {
  * Deletes data files that no version ever held, and what dead writers left in the log and in
  * _incoming/ (never a file dropped there under a name). Calls found(context, path relative to the
  * table) for each, data files first, then temporary commits, then staged files, each group
- * sorted. With a damaged log it deletes nothing: CORRUPT. UNSUPPORTED where the file system has
- * no flock and older_than is 0.
+ * sorted. It replays the log, whatever the table read of an index, and with a damaged one it
+ * deletes nothing: CORRUPT. Writers are kept out for moments only; IO with EAGAIN where they did
+ * not let it through for half a minute. UNSUPPORTED where the file system has no flock and
+ * older_than is 0.
  */
 TDL_API int tdl_table_vacuum(tdl_table *table, const tdl_vacuum_options *options,
 			     void (*found)(void *context, const char *path), void *context,

@@ -163,16 +163,19 @@ static void removed(void *context, const char *path)
 
 /* What is damaged stays as it is: vacuum refuses to look for leftovers there, which is no failure
  * of this command. */
-static int repair(tdl_table *table, tdl_error *error)
+static int repair(tdl_table *table, int64_t older_than, tdl_error *error)
 {
-	int r = tdl_table_vacuum(table, &(tdl_vacuum_options){ 0 }, removed, NULL, error);
+	int r = tdl_table_vacuum(table, &(tdl_vacuum_options){ .older_than = older_than }, removed,
+				 NULL, error);
 
 	return r == TDL_ERR_CORRUPT ? 0 : r;
 }
 
 static int run(const struct command *command, char **argv)
 {
-	const char *version = NULL, *color = NULL;
+	const char *version = NULL, *age = NULL, *color = NULL;
+	/* What is younger another program may be about to commit. */
+	int64_t older_than = 3600000;
 	bool mend = false, begun = false;
 	const struct option options[] = {
 		{ .name = "version",
@@ -183,6 +186,12 @@ static int run(const struct command *command, char **argv)
 		{ .name = "repair",
 		  .help = "remove what is left over, as vacuum does",
 		  .set = &mend },
+		{ .name = "older-than",
+		  .value = "MS",
+		  .help = "with --repair: keep what was changed in the last MS milliseconds "
+			  "(default: 3600000, an hour)",
+		  .integer = true,
+		  .text = &age },
 		JSON_OPTION(&out.json),
 		LOOK_OPTION(&color),
 		{ 0 },
@@ -197,9 +206,13 @@ static int run(const struct command *command, char **argv)
 		return status;
 	if (version != NULL && !parse_version(argv[0], version, &how.version))
 		return STATUS_FAILED;
+	if (age != NULL && !mend)
+		return arguments_misuse(command, options, "option --older-than needs --repair");
+	if (age != NULL && !parse_age(age, &older_than))
+		return STATUS_FAILED;
 	look_begin(&out.look, color);
 	if (tdl_table_open(argv[0], mend ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0 ||
-	    (mend && repair(table, &error) < 0)) {
+	    (mend && repair(table, older_than, &error) < 0)) {
 		output_finish(NULL);
 		return report_error(&error);
 	}

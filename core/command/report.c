@@ -82,3 +82,17 @@ bool report_no_version(const char *path, const char *text)
 		       tdl_table_head(table));
 	return false;
 }
+
+bool parse_age(const char *text, int64_t *age)
+{
+	long long value;
+
+	errno = 0;
+	value = strtoll(text, NULL, 10);
+	if (errno != 0 || value < 0) {
+		report("option --older-than: out of range: %s", text);
+		return false;
+	}
+	*age = value;
+	return true;
+}

@@ -35,7 +35,7 @@ _tinydelta() {
     diff) options="--stat --color" ;;
     restore) options="--version --read-version" ;;
     vacuum) options="--older-than --dry-run --json --color" ;;
-    check) options="--version --repair --json --color" ;;
+    check) options="--version --repair --older-than --json --color" ;;
     *) options= ;;
     esac
 

@@ -58,20 +58,6 @@ static void print_json(bool dry_run, char *names)
 	output_text("]}\n");
 }
 
-static bool parse_age(const char *text, int64_t *age)
-{
-	long long value;
-
-	errno = 0;
-	value = strtoll(text, NULL, 10);
-	if (errno != 0 || value < 0) {
-		report("option --older-than: out of range: %s", text);
-		return false;
-	}
-	*age = value;
-	return true;
-}
-
 static int run(const struct command *command, char **argv)
 {
 	tdl_vacuum_options how = { 0 };

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """check: what it names and in what order, and how little it changes."""
 
+import os
+import time
+
 import harness
 from harness import TestCase
 
@@ -62,16 +65,31 @@ class Check(TestCase):
         before = {p.name for p in table.rglob("*")}
         self.assertEqual(len(self.problems(table)), 2)
         self.assertEqual({p.name for p in table.rglob("*")}, before)
-        said = self.tinydelta("check", table, "--repair").text
+        said = self.tinydelta("check", table, "--repair", "--older-than", 0).text
         self.assertEqual(said, f"{PART}: removed\n{TEMPORARY}: removed\n")
-        left = {p.name for p in table.rglob("*") if p.suffix != ".idx"}
+        left = {p.name for p in table.rglob("*") if p.suffix not in (".idx", ".lock")}
         self.assertEqual(left, before - {PART, TEMPORARY.split("/")[1]})
         self.assertEqual(self.tinydelta("check", table, "--repair").out, b"")
+
+    def test_repair_keeps_what_another_may_be_about_to_commit(self):
+        """The Python package links a data file long before it commits it."""
+        table = self.golden("orphans")
+        lines = self.problems(table, "--repair")
+        self.assertEqual([line.split(":")[0] for line in lines], [TEMPORARY, PART])
+        old = time.time() - 3700
+        os.utime(table / PART, (old, old))
+        self.assertEqual(self.problems(table, "--repair", "--older-than", 4000000), lines)
+        self.assertEqual(self.problems(table, "--repair"), [f"{PART}: removed", lines[0]])
+        os.utime(table / TEMPORARY, (time.time() + 300,) * 2)
+        self.tinydelta("check", table, "--repair", "--older-than", 0)
+        self.assertTrue((table / TEMPORARY).exists(), "dated in the future")
+        said = self.tinydelta_fails("check", table, "--older-than", 0, status=2)
+        self.assertIn("--older-than needs --repair", said.error)
 
     def test_repair_leaves_damage_alone(self):
         table = self.golden("orphans")
         self.commit(table, 2).write_bytes(b"{}\n")
-        lines = self.problems(table, "--repair")
+        lines = self.problems(table, "--repair", "--older-than", 0)
         self.assertEqual(len(lines), 1)
         self.assertIn("has no commitInfo", lines[0])
         self.assertTrue((table / PART).exists())

@@ -296,5 +296,5 @@ class Check(PeopleCase):
 
     def test_repaired(self):
         (self.t / self.name).write_bytes(b"x")
-        said = self.tinydelta("check", self.t, "--repair", "--json").text
+        said = self.tinydelta("check", self.t, "--repair", "--older-than", "0", "--json").text
         self.assertEqual(json.loads(said), {"removed": self.name})

@@ -102,7 +102,7 @@ class Usage(TestCase):
             "diff": {"color": ("auto", "never")},
             "restore": {"version": (0, 1), "read-version": (0, 1)},
             "vacuum": {"older-than": (1, 2), "color": ("auto", "never")},
-            "check": {"version": (0, 1), "color": ("auto", "never")},
+            "check": {"version": (0, 1), "older-than": (1, 2), "color": ("auto", "never")},
         }
         for command in COMMANDS[1:]:
             usage = self.tinydelta(command, "--help").text

@@ -23,7 +23,7 @@ CORE_LAYERS = [
     {"ahead"},
     {"history", "replay"},
     {"index"},
-    {"table", "indexing", "snapshot", "describe", "publish"},
+    {"table", "tablelock", "indexing", "snapshot", "describe", "publish"},
     {"staging", "adopt"},
     {"judge"},
     {"write", "vacuum", "check", "check_data"},

@@ -59,8 +59,9 @@ def quota(case, size):
 
 
 def nolink(case, *options, below=None):
-    """An empty directory on a file system without hard links. Options: noflags, delay=MS,
-    quota=BYTES. below: where its files really are."""
+    """An empty directory on a file system without hard links. Options: links (it has them), noflags,
+    locallocks, delay=MS, quota=BYTES. below: where its files really are; two over one are two
+    clients of a shared file system, which see each other's locks of files but not of directories."""
     case.require_fuse()
     case.require_root()
     if below is None:

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "faults.h"
@@ -206,9 +207,37 @@ unsigned commits_in(const char *table)
 	unsigned count = 0;
 
 	for (const char *name = strtok(names, "\n"); name != NULL; name = strtok(NULL, "\n"))
-		count += strstr(name, ".idx") == NULL;
+		count += strstr(name, ".idx") == NULL && strcmp(name, "_writers.lock") != 0;
 	free(names);
 	return count;
+}
+
+static void age_in(const char *directory)
+{
+	char *names = names_in(directory), *rest = names, *name;
+	struct stat st;
+
+	while ((name = strsep(&rest, "\n")) != NULL && *name != '\0') {
+		const char *path = in_scratch("%s/%s", directory, name);
+
+		if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+			age(path, 7200);
+	}
+	free(names);
+}
+
+void age_all(const char *table)
+{
+	char *names, *rest, *name;
+
+	age_in(in_scratch("%s", table));
+	age_in(in_scratch("%s/_delta_log", table));
+	if (!is_there(in_scratch("%s/_incoming", table)))
+		return;
+	rest = names = names_in(in_scratch("%s/_incoming", table));
+	while ((name = strsep(&rest, "\n")) != NULL && *name != '\0')
+		age_in(in_scratch("%s/_incoming/%s", table, name));
+	free(names);
 }
 
 static char *line_room(void)

@@ -53,6 +53,10 @@ const char *remove_line(const char *path);
 /* The golden data: the path of a table or of an expected file. */
 const char *golden(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Makes all files of a table, its log and its staging folders look old: what a writer was about to
+ * publish when it died is dated ahead, and spared by a vacuum until then. */
+void age_all(const char *table);
+
 /* All that vacuum finds, a path a line, to free(). */
 char *vacuum(tdl_table *table, bool dry_run);
 

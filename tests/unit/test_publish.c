@@ -229,6 +229,7 @@ Test(publish, an_error_may_hide_our_own_success)
 		cr_assert_eq(unlink(commit_path("t", 2)), 0);
 		tdl_table_free(table);
 		table = open_table("t");
+		age_all("t");
 		free(vacuum(table, false));
 	}
 }

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file system for tests that shows another directory as it is but lacks hard links, and where
- * asked renameat2() flags too, takes its time to make files durable, or has a quota: so many
- * bytes may be in use on the file system of that directory, which nobody else should fill. It
- * serves only whom it is mounted by, so it changes nobody's identity; it knows nothing of tables.
+ * A file system for tests that shows another directory as it is but lacks hard links (not with
+ * `links`), and where asked renameat2() flags too, takes its time to make files durable, or has a
+ * quota: so many bytes may be in use on the file system of that directory, which nobody else should
+ * fill. It serves only whom it is mounted by, so it changes nobody's identity; it knows nothing of
+ * tables.
  *
- *     nolink DIRECTORY MOUNTPOINT [-o noflags] [-o delay=MILLISECONDS] [-o quota=BYTES]
+ * Two of them over one directory are two clients of a shared file system: flock() on a file is
+ * passed on (not with `locallocks`), so that each sees the other's; on a directory the kernel keeps
+ * it to itself.
+ *
+ *     nolink DIRECTORY MOUNTPOINT [-o links] [-o noflags] [-o locallocks]
+ *            [-o delay=MILLISECONDS] [-o quota=BYTES]
  */
 #define FUSE_USE_VERSION 314
 
@@ -18,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -27,7 +34,7 @@ static int root = -1;
 
 static struct options {
 	char *directory, *point;
-	int no_flags;
+	int no_flags, links, local_locks;
 	int delay;
 	unsigned long quota;
 } options;
@@ -218,9 +225,14 @@ static int remove_file(const char *path)
 	return answer(unlinkat(root, below(path), 0));
 }
 
-static int refuse_link(const char *from, const char *to)
+static int add_link(const char *from, const char *to)
 {
-	return -EPERM;
+	return options.links ? answer(linkat(root, below(from), root, below(to), 0)) : -EPERM;
+}
+
+static int lock_file(const char *path, struct fuse_file_info *fi, int operation)
+{
+	return answer(flock((int)fi->fh, operation));
 }
 
 static int move(const char *from, const char *to, unsigned flags)
@@ -235,7 +247,7 @@ static int space(const char *path, struct statvfs *st)
 	return answer(fstatvfs(root, st));
 }
 
-static const struct fuse_operations operations = {
+static struct fuse_operations operations = {
 	.init = start,
 	.getattr = get_attributes,
 	.chmod = change_mode,
@@ -256,9 +268,10 @@ static const struct fuse_operations operations = {
 	.mkdir = make_directory,
 	.rmdir = remove_directory,
 	.unlink = remove_file,
-	.link = refuse_link,
+	.link = add_link,
 	.rename = move,
 	.statfs = space,
+	.flock = lock_file,
 };
 
 /* The words that are no options are the directory and the mount point; the rest is libfuse's. */
@@ -294,6 +307,8 @@ int main(int argc, char **argv)
 {
 	static const struct fuse_opt known[] = {
 		{ "noflags", offsetof(struct options, no_flags), 1 },
+		{ "links", offsetof(struct options, links), 1 },
+		{ "locallocks", offsetof(struct options, local_locks), 1 },
 		{ "delay=%d", offsetof(struct options, delay), 0 },
 		{ "quota=%lu", offsetof(struct options, quota), 0 },
 		FUSE_OPT_END,
@@ -312,6 +327,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	umask(0);
+	if (options.local_locks)
+		operations.flock = NULL;
 	fuse = fuse_new(&args, &operations, sizeof operations, NULL);
 	if (fuse != NULL) {
 		status = serve(fuse) != 0;

@@ -2,6 +2,7 @@
 """Two clients of one shared file system, whose mounts TDL_SHARED names (two directories, separated
 by a colon), write one table. tests/writers/gluster runs it."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -72,6 +73,25 @@ class Visible(Clients):
             ended = [(racer.communicate(timeout=60), racer.returncode) for racer in racers]
             self.assertEqual(sorted(status for _, status in ended), [0, 1], ended)
         self.assertEqual(Reference(there).versions(), list(range(21)))
+
+
+class Vacuumed(Clients, test_writers.TwoClients):
+    """What one client acknowledges the other's vacuum leaves alone."""
+
+    test_without_links = test_commands_beside_a_vacuum = test_no_lock_is_seen = None
+
+    def test_drops_beside_a_vacuum(self):
+        self.dropped_beside_a_vacuum(*self.made())
+
+    def test_the_lock_is_seen(self):
+        here, there = self.made()
+        self.append(here, [{"id": 1}])
+        with open(here / "_delta_log/_writers.lock", "r+") as one, open(
+            there / "_delta_log/_writers.lock", "r+"
+        ) as two:
+            fcntl.flock(one, fcntl.LOCK_SH)
+            with self.assertRaises(BlockingIOError):
+                fcntl.flock(two, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class Adopted(Clients):

@@ -226,6 +226,76 @@ class NoHardLinks(TestCase):
             self.assertEqual(mnt.names("incoming"), [])
 
 
+class TwoClients(TestCase):
+    """Two clients of one shared file system, on which locks of directories are each client's own
+    (GlusterFS, CephFS, MooseFS, NFS): what one acknowledges the other's vacuum leaves alone."""
+
+    needs_fuse = True
+    DROPS = int(os.environ.get("TDL_DROPS", "60"))
+
+    def clients(self, *options):
+        below = self.path("below")
+        below.mkdir()
+        here, there = (places.nolink(self, *options, below=below) for _ in range(2))
+        self.tinydelta("create", here / "table", "id:int")
+        return here / "table", there / "table"
+
+    def dropped_beside_a_vacuum(self, here, there):
+        vacuum = subprocess.Popen(
+            ["bash", "-c", 'while "$@" >/dev/null; do :; done', "bash"]
+            + [harness.program("tinydelta"), "vacuum", there],
+            stderr=subprocess.PIPE,
+        )
+        self.addCleanup(vacuum.kill)
+        with self.mount(here) as mnt:
+            for number in range(self.DROPS):
+                (mnt / f"incoming/{number}").write_bytes(b'{"id":%d}\n' % number)
+        self.assertIsNone(vacuum.poll(), "the vacuum ran all the while")
+        vacuum.kill()
+        vacuum.communicate()
+        self.demand(there, self.DROPS)
+
+    def demand(self, table, drops):
+        rows = self.tinydelta("read", table).out
+        self.assertEqual(rows, b"".join(b'{"id":%d}\n' % i for i in range(drops)))
+        self.assertEqual(self.tinydelta("check", table).text, "")
+
+    def test_drops_beside_a_vacuum(self):
+        self.dropped_beside_a_vacuum(*self.clients("links"))
+
+    def test_without_links(self):
+        self.dropped_beside_a_vacuum(*self.clients())
+
+    def test_commands_beside_a_vacuum(self):
+        here, there = self.clients("links")
+        vacuum = subprocess.Popen(
+            ["bash", "-c", 'while "$@" >/dev/null; do :; done', "bash"]
+            + [harness.program("tinydelta"), "vacuum", there]
+        )
+        self.addCleanup(vacuum.kill)
+        for number in range(self.DROPS // 2):
+            self.append(here, [{"id": number}])
+        self.assertIsNone(vacuum.poll(), "the vacuum ran all the while")
+        vacuum.kill()
+        vacuum.wait()
+        self.demand(there, self.DROPS // 2)
+
+    def no_lock_is_seen(self):
+        """Where locks of files are local as well, what is being committed is known by its date."""
+        here, there = self.clients("links", "locallocks")
+        vacuum = subprocess.Popen(
+            ["bash", "-c", 'while "$@" >/dev/null; do :; done', "bash"]
+            + [harness.program("tinydelta"), "vacuum", there]
+        )
+        self.addCleanup(vacuum.kill)
+        for number in range(self.DROPS // 2):
+            self.append(here, [{"id": number}])
+        self.assertIsNone(vacuum.poll(), "the vacuum ran all the while")
+        vacuum.kill()
+        vacuum.wait()
+        self.demand(there, self.DROPS // 2)
+
+
 class NeitherLinksNorFlags(TestCase):
     """Without RENAME_NOREPLACE too nothing is exclusive: refused, with the reason, and as it was."""
 
