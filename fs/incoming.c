@@ -226,19 +226,18 @@ void tdfs_incoming_close(struct tdfs_incoming *in)
 	tdfs_unlock(in);
 }
 
-/* Nobody has it open, and every close had its answer. */
-static bool is_complete(struct tdfs_incoming *in, struct tdfs_drop *drop)
+/* Every close had its answer: it is known only where all handles are released. Of one that is not a
+ * close may be on its way to us, which says to its writer that nothing was committed. */
+static bool is_complete(const struct tdfs_drop *drop)
 {
-	if (drop->unanswered || drop->unclosed > 0)
-		return false;
-	return drop->writers == 0 || !tdfs_people_look(in, drop, TDFS_LOOK_EVERYWHERE, -1, 0).held;
+	return !drop->unanswered && drop->writers == 0;
 }
 
 static void settle_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	if (!tdfs_drop_commits(drop) || !tdfs_drop_unpublished(drop))
 		return;
-	if (is_complete(in, drop))
+	if (is_complete(drop))
 		(void)tdfs_drop_publish(in, drop, drop->node.name);
 	else
 		in->backend.say(in->backend.context, drop->node.name,
