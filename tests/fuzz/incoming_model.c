@@ -328,6 +328,7 @@ void model_killed(const struct process *process, uint64_t ino)
 		return;
 	file->tainted = true;
 	file->tainted_at = newest;
+	file->refused_at = 0; /* and refused for that, at some close */
 }
 
 void model_closed(const struct process *process, const struct open_file *open, int answer,
