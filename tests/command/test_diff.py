@@ -174,7 +174,7 @@ class Diff(TestCase):
         with open("/dev/full", "wb") as full:
             ended = subprocess.run(
                 [harness.program("tinydelta"), "diff", self.t, "0", "1"],
-                stdout=full, stderr=subprocess.PIPE, check=False, timeout=60,
+                stdout=full, stderr=subprocess.PIPE, check=False, timeout=harness.SOON,
             )
         self.assertEqual(ended.returncode, 2)
         self.assertEqual(ended.stderr, b"error: standard output: No space left on device\n")

@@ -59,7 +59,7 @@ class Destinations(TestCase):
 
     def read_to(self, out, **how):
         ended = subprocess.run(
-            self.argv, stdout=out, stderr=subprocess.PIPE, timeout=60, check=False, **how
+            self.argv, stdout=out, stderr=subprocess.PIPE, timeout=harness.SOON, check=False, **how
         )
         self.assertEqual((ended.returncode, ended.stderr), (0, b""))
 
@@ -89,7 +89,7 @@ class Destinations(TestCase):
     def test_file_elsewhere(self):
         if not os.path.isdir("/dev/shm"):
             self.skipTest("no /dev/shm")
-        path = pathlib.Path(f"/dev/shm/tdl-test-{os.getpid()}")
+        path = pathlib.Path(f"/dev/shm/tdl-test-{self.scratch.name}")
         try:
             with open(path, "wb") as out:
                 self.read_to(out)
@@ -115,7 +115,7 @@ class Destinations(TestCase):
             thread, chunks = self.collect(ours, "socket")
             self.read_to(theirs)
             theirs.shutdown(socket.SHUT_RDWR)
-            thread.join(60)
+            thread.join(harness.SOON)
         self.assertEqual(b"".join(chunks), self.wanted)
 
     def test_pipe_that_does_not_block(self):
@@ -125,7 +125,7 @@ class Destinations(TestCase):
         thread, chunks = self.collect(ours, "fd")
         self.read_to(theirs)
         os.close(theirs)
-        thread.join(60)
+        thread.join(harness.SOON)
         os.close(ours)
         self.assertEqual(b"".join(chunks), self.wanted)
 
@@ -144,7 +144,7 @@ class Destinations(TestCase):
         thread.start()
         self.read_to(theirs)
         os.close(theirs)
-        thread.join(60)
+        thread.join(harness.SOON)
         os.close(ours)
         self.assertEqual(b"".join(chunks).replace(b"\r\n", b"\n"), self.wanted)
 
@@ -156,7 +156,7 @@ class Destinations(TestCase):
         self.addCleanup(harness.run, ["umount", "-l", small])
         with open(small / "out", "wb") as out:
             ended = subprocess.run(
-                self.argv, stdout=out, stderr=subprocess.PIPE, timeout=60, check=False
+                self.argv, stdout=out, stderr=subprocess.PIPE, timeout=harness.SOON, check=False
             )
         self.assertEqual(ended.returncode, 1)
         self.assertEqual(ended.stderr, b"error: standard output: No space left on device\n")

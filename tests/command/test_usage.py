@@ -199,7 +199,7 @@ class Output(TestCase):
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.PIPE,
-                timeout=60,
+                timeout=harness.SOON,
                 check=False,
             )
 

@@ -382,7 +382,7 @@ class AtOnce(TestCase):
             end.write(b'{"id":%d}\n' % writer)
         for end in ends:
             end.close()
-        results = [child.communicate(timeout=60) for child in children]
+        results = [child.communicate(timeout=harness.SOON) for child in children]
         self.assertEqual(sorted(child.returncode for child in children), [0, 1, 1])
         for child, (out, err) in zip(children, results):
             if child.returncode == 0:

@@ -213,7 +213,7 @@ class Delayed(Stopped):
         while child.poll() is None and not any(n.endswith(".tmp") for n in os.listdir(log)):
             pass
         act()
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=harness.SOON)
         return harness.Result(arguments, child.returncode, out, err)
 
     # The second link is the publish: the part is there, and no commit names it yet.
@@ -306,7 +306,7 @@ class Daemon(Stopped):
                 alive = harness.run(["ls", mount]).status == 0
             finally:
                 tracer.terminate()
-                tracer.communicate(timeout=20)
+                tracer.communicate(timeout=harness.SOON)
             if not alive:
                 mount.kill()
         return copied.status == 0, not alive

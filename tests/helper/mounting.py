@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the tests with mount(8) itself share: the programs where it looks for them."""
 
-import contextlib
 import os
 import pathlib
 import select
@@ -69,15 +68,7 @@ class Mount8(TestCase):
 
     def daemon_of(self, point):
         """The pid of the tinydeltafs that serves a mount point, whatever the path it was given."""
-        name = os.fsencode(os.path.basename(point))
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                names = [os.path.basename(word) for word in words]
-                in_ours = os.readlink(entry / "ns/mnt") == os.readlink("/proc/self/ns/mnt")
-                if names[0] == b"tinydeltafs" and name in names and in_ours:
-                    return int(entry.name)
-        return None
+        return proc.daemon_of(os.path.basename(point), base=True)
 
     def mounts(self, point=None):
         """Fields of the lines of /proc/self/mountinfo for a mount point."""

@@ -295,4 +295,4 @@ class Namespace(Mount8):
             self.assertIn(f" {self.m} ", inside)
             self.ok(["umount", "-N", str(other.pid), self.m])
         finally:
-            other.communicate(timeout=20)
+            other.communicate(timeout=harness.SOON)

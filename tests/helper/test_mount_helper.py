@@ -85,7 +85,7 @@ class Arguments(Helper):
 
     def test_fake_mounts_nothing(self):
         self.gives(["/t", self.point, "-f", "-o", "rw"], None)
-        self.gives(["/t", "/nonexistent", "-fnsv", "-o", "rw,nofail,x-what=1"], None)
+        self.gives(["/t", self.path(), "-fnsv", "-o", "rw,nofail,x-what=1"], None)
         self.refuses(["/t", self.point, "-f", "-o", "bogus"], 1, "unknown option: bogus")
         self.gives(["/t", self.point, "-f", "-s", "-o", "bogus"], None)
 
@@ -162,7 +162,7 @@ class Daemon(Helper):
         self.gives(["/t", self.point], ["--", "/t", str(self.point)])
 
     def test_cannot_be_run(self):
-        self.daemon.write_text("#!/nonexistent\n")
+        self.daemon.write_text(f"#!{self.path()}\n")
         self.refuses(["/t", self.point], 2, "cannot run .*: No such file or directory")
 
     def test_path(self):
@@ -195,6 +195,7 @@ class Places(Helper):
 
     def test_a_namespace(self):
         self.require_root()
-        self.refuses(["/t", self.point, "-N", "/nonexistent"], 2, "namespace /nonexistent: ")
+        nowhere = self.path()
+        self.refuses(["/t", self.point, "-N", nowhere], 2, f"namespace {nowhere}: ")
         self.refuses(["/t", self.point, "-N", "/dev/null"], 2, "namespace /dev/null: ")
         self.assertIsNone(self.called())

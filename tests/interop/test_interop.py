@@ -200,7 +200,7 @@ class AtOnce(TestCase):
                         data = mnt.read(f"{name}/data.jsonl")
                         self.assertEqual(seen.setdefault(name, data), data, name)
             for child in children:
-                out, err = child.communicate(timeout=60)
+                out, err = child.communicate(timeout=harness.SOON)
                 self.assertEqual(child.returncode, 0, err)
                 acknowledged += map(int, out.split())
             self.assertEqual(len(acknowledged), 5 * self.ROUNDS)
@@ -224,7 +224,7 @@ class AtOnce(TestCase):
         )
         while append.poll() is None:
             other.vacuum()
-        out, err = append.communicate(timeout=60)
+        out, err = append.communicate(timeout=harness.SOON)
         self.assertEqual(append.returncode, 0, err)
         data = other.read(other.head())
         ids = [json.loads(line)["id"] for line in data.splitlines()]

@@ -5,7 +5,7 @@ import contextlib
 import os
 import time
 
-from harness import TestCase, run
+from harness import SOON, TestCase, run
 
 ROW = b'{"i":1}\n'
 THREE = b'{"i":1}\n{"i":2}\n{"i":3}\n'
@@ -93,7 +93,7 @@ class DropCase(TestCase):
             self.assertEqual(result.status, 0, str(result))
         return result
 
-    def commits_soon(self, versions, rows, seconds=10):
+    def commits_soon(self, versions, rows, seconds=SOON):
         """Waits for a state of the table: what an orphan does has no end that can be waited for."""
         deadline = time.monotonic() + seconds
         while (len(self.versions(self.root)) - 1, self.rows()) != (versions, rows):

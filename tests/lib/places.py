@@ -75,7 +75,7 @@ def nolink(case, *options, below=None):
     def end():
         harness.run(["umount", "-l", point])
         with contextlib.suppress(subprocess.TimeoutExpired):
-            daemon.wait(2)
+            daemon.wait(harness.SOON)
         daemon.kill()
         daemon.wait()
 

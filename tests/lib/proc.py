@@ -33,6 +33,23 @@ def descriptors(pid):
     return found
 
 
+def daemon_of(*words, base=False):
+    """The pid of the tinydeltafs with all these words on its command line (base: with the last
+    components of paths); or None. Only of our own mount namespace: others of the same name may be
+    at work on this machine, in other checkouts, with the same arguments."""
+    wanted = {os.fsencode(word) for word in words}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            given = pathlib.Path("/proc", pid, "cmdline").read_bytes().split(b"\0")
+            program = os.path.basename(given[0])
+            if base:
+                given = [os.path.basename(word) for word in given]
+            if program == b"tinydeltafs" and wanted <= set(given):
+                if os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
+                    return int(pid)
+    return None
+
+
 def _ending(pid):
     """Whether a process has begun to exit; False where it cannot be known."""
     with contextlib.suppress(OSError, IndexError, ValueError):

@@ -95,7 +95,7 @@ class FailedSync(DropCase):
         self.mnt.expect_log("incoming/x: cannot make a data file of")
         self.refuses("cp $S/s1 $I/x")
         tracer.terminate()
-        tracer.communicate(timeout=20)
+        tracer.communicate(timeout=harness.SOON)
 
     def test_only_what_is_written_anew_is_committed(self):
         self.mnt.expect_log("incoming/[xy]: what was written could not be made durable")
@@ -148,10 +148,10 @@ class Ends(DropCase):
         old = self.mnt
         self.ok(["umount", str(old)])
         self.start()
-        old.daemon.wait(20)
+        old.daemon.wait(harness.SOON)
         harness._mounts.remove(old)
         self.mnt.expect_log("left by a mount")
-        deadline = time.monotonic() + 6
+        deadline = time.monotonic() + harness.SOON
         while ".t" not in self.mnt.names("incoming"):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
@@ -163,7 +163,7 @@ class Ends(DropCase):
         started = time.monotonic()
         self.mnt.daemon.send_signal(signal.SIGTERM)
         self.mnt.finish()
-        self.assertLess(time.monotonic() - started, 2)
+        self.assertLess(time.monotonic() - started, harness.SOON)
         with self.assertRaises(OSError):
             writer.write(ROW)
         with self.assertRaises(OSError):
@@ -194,7 +194,7 @@ class Ends(DropCase):
         self.assertEqual(len(self.versions(self.root)) == 2, status == 0, log)
 
     def finish_whatever_it_says(self):
-        self.assertEqual(self.mnt.daemon.wait(20), 0)
+        self.assertEqual(self.mnt.daemon.wait(harness.SOON), 0)
         log = self.mnt.log()
         self.mnt.kill()
         return log

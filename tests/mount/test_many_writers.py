@@ -4,6 +4,7 @@
 import json
 import subprocess
 
+import harness
 from harness import TestCase
 
 
@@ -41,7 +42,7 @@ class ManyWriters(TestCase):
                     self.assertEqual(seen.setdefault(version, data), data, f"v{version} changed")
                     self.assertEqual(data.count(b"\n"), version)
             for loop in loops:
-                _, err = loop.communicate(timeout=60)
+                _, err = loop.communicate(timeout=harness.SOON)
                 self.assertEqual((loop.returncode, err), (0, b""))
             self.assertEqual(mnt.names("incoming"), [])
             total = self.LOOPS * self.FILES

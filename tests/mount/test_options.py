@@ -227,7 +227,7 @@ class Log(Options):
 
     def test_no_file(self):
         self.fails_to_mount(f"log={self.scratch}", "Is a directory")
-        self.fails_to_mount("log=/nonexistent/x", "No such file")
+        self.fails_to_mount(f"log={self.path()}/x", "No such file")
         os.mkfifo(self.path("fifo"))
         self.fails_to_mount(f"log={self.path('fifo')}", "fifo")
         self.fails_to_mount("log=", 'option log: "" is not valid', status=2)

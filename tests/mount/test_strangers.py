@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Who may look in, what stands in the way of mounting, and mounts that end without their daemon."""
 
-import contextlib
 import os
-import pathlib
 import re
 import select
 import shutil
@@ -13,15 +11,6 @@ import time
 import harness
 import proc
 from users import NOBODY, UserCase
-
-
-def daemon_at(point):
-    for entry in pathlib.Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if words[0].endswith(b"/tinydeltafs") and os.fsencode(point) in words:
-                return int(entry.name)
-    return None
 
 
 class Refused(UserCase):
@@ -53,9 +42,9 @@ class Refused(UserCase):
             self.ok(["ls", mnt])
             self.user(["chmod", "700", self.table_path])
             # The kernel keeps the root's mode for a moment.
-            deadline = time.monotonic() + 1
-            while harness.run(["ls", mnt], user=NOBODY - 1).status != 2:
-                self.assertLess(time.monotonic(), deadline)
+            self.wait_for(
+                lambda: harness.run(["ls", mnt], user=NOBODY - 1).status == 2, "the new mode"
+            )
 
     def test_no_fusermount(self):
         plain = shutil.copy(shutil.which("fusermount3"), self.path("fusermount3"))
@@ -112,10 +101,9 @@ class AutoUnmount(UserCase):
             mounts.read()
             events = select.poll()
             events.register(mounts.fileno(), select.POLLPRI)
-            os.kill(daemon_at(self.point), signal.SIGKILL)
-            for _ in range(20):
-                if not proc.mountinfo(self.point):
-                    break
+            os.kill(proc.daemon_of(self.point), signal.SIGKILL)
+            deadline = time.monotonic() + harness.SOON
+            while proc.mountinfo(self.point) and time.monotonic() < deadline:
                 events.poll(500)
         self.assertIsNone(proc.mountinfo(self.point))
         self.assertEqual(os.listdir(self.point), [])

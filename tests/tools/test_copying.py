@@ -213,6 +213,20 @@ class Network(Drops):
         shutil.copy(self.path("user.pub"), self.path("authorized"))
         subsystem = next(p for p in ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server",
                                      "internal-sftp") if not p.startswith("/") or os.path.exists(p))
+        # Another program may take the port in between.
+        for _ in range(10):
+            port = self.serve(sshd, subsystem)
+            if port:
+                break
+        self.assertTrue(port, self.path("sshd.log").read_text())
+        self.path("ssh.conf").write_text(
+            f"Host here\nHostName 127.0.0.1\nPort {port}\nUser root\n"
+            f"IdentityFile {self.path('user')}\nStrictHostKeyChecking no\n"
+            f"UserKnownHostsFile /dev/null\nLogLevel ERROR\n"
+        )
+
+    def serve(self, sshd, subsystem):
+        """Starts it on a port that was free; returns the port, or None where it did not start."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -235,12 +249,10 @@ class Network(Drops):
             )
         self.kill_later(daemon)
         log = self.path("sshd.log")
-        self.wait_for(lambda: b"Server listening" in log.read_bytes(), "sshd serves")
-        self.path("ssh.conf").write_text(
-            f"Host here\nHostName 127.0.0.1\nPort {port}\nUser root\n"
-            f"IdentityFile {self.path('user')}\nStrictHostKeyChecking no\n"
-            f"UserKnownHostsFile /dev/null\nLogLevel ERROR\n"
+        self.wait_for(
+            lambda: b"Server listening" in log.read_bytes() or daemon.poll() is not None, "sshd serves"
         )
+        return port if daemon.poll() is None else None
 
     def row_environment(self):
         return {"URL": f"http://127.0.0.1:{self.server.server_address[1]}/rows"}

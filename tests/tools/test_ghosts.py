@@ -6,6 +6,7 @@ import os
 import subprocess
 import threading
 
+import harness
 from drops import PYTHON, Drops
 
 WRITERS, ROUNDS = 4, 100
@@ -68,9 +69,9 @@ class Ghosts(Drops):
             threads.append(threading.Thread(target=self.stranger, args=(path, writer, wrong)))
             threads[-1].start()
         for thread in threads:
-            thread.join(60)
+            thread.join(harness.SOON)
         for writer in writers:
-            writer.communicate(timeout=60)
+            writer.communicate(timeout=harness.SOON)
             self.assertEqual(writer.returncode, 0)
         self.assertEqual(wrong, [])
         self.assertCommitted(*(b'{"id":%d}\n' % i for i in range(WRITERS * ROUNDS)))
@@ -87,7 +88,7 @@ class Ghosts(Drops):
         for writer in writers:
             self.kill_later(writer)
         for writer in writers:
-            self.assertEqual(writer.wait(60), 0)
+            self.assertEqual(writer.wait(harness.SOON), 0)
         self.assertCommitted(*(b'{"id":%d}\n' % i for i in range(WRITERS * SHARES)))
         self.assertLeft()
 

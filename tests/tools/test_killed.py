@@ -132,7 +132,7 @@ class Killed(Drops):
     def memory_group(self, limit):
         """A control group with so much memory."""
         for root, name in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
-            group = pathlib.Path(root, f"tdl-test-{os.getpid()}")
+            group = pathlib.Path(root, f"tdl-test-{self.scratch.name}")
             try:
                 group.mkdir()
             except OSError:

@@ -52,7 +52,7 @@ class Visible(Clients):
                 (source / f"incoming/{number}").write_bytes(b'{"id":%d}\n' % number)
                 committed = time.monotonic()
                 while json.loads(target.read("history/latest.json"))["version"] < number:
-                    self.assertLess(time.monotonic(), committed + 10, f"version {number} stays hidden")
+                    self.assertLess(time.monotonic(), committed + harness.SOON, f"version {number} stays hidden")
                 slowest = max(slowest, time.monotonic() - committed)
                 self.assertEqual(target.read(f"v{number}/data.jsonl"), source.read("latest/data.jsonl"))
         print(f"# visible to the other client after at most {slowest * 1000:.0f} ms")
@@ -70,7 +70,7 @@ class Visible(Clients):
                 )
                 for table in (here, there)
             ]
-            ended = [(racer.communicate(timeout=60), racer.returncode) for racer in racers]
+            ended = [(racer.communicate(timeout=harness.SOON), racer.returncode) for racer in racers]
             self.assertEqual(sorted(status for _, status in ended), [0, 1], ended)
         self.assertEqual(Reference(there).versions(), list(range(21)))
 

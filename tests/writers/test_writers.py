@@ -107,7 +107,7 @@ class Writers(TestCase):
                 self.watch(log, (one, two), seen)
             acknowledged = []
             for child in children:
-                out, err = child.communicate(timeout=60)
+                out, err = child.communicate(timeout=harness.SOON)
                 self.assertEqual((child.returncode, err), (0, b""))
                 acknowledged += map(int, out.split())
             self.assertIsNone(vacuum.poll(), "the vacuum ran all the while")
