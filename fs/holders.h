@@ -22,11 +22,23 @@
  * `VmSize:` line has given up its memory: it is exiting, cannot be in execve, and only of such a
  * one `stat` is read, for the signal that killed it.
  *
- * All functions here may block in the kernel: call them from a thread that can be given up.
+ * THE SWALLOWED. fdinfo of an epoll descriptor waits for that one's lock, which whoever adds a file
+ * of a FUSE mount of his own to it holds for as long as he likes. A scan for holders (`ino` not 0)
+ * may therefore never return: call it from a thread that can be given up, and when one is, tell
+ * tdfs_scan_lost(): the process that swallowed it is not scanned again as long as it does. What is
+ * asked of a single process, and who is being killed (`ino` 0), comes from `status`, `stat` and
+ * lists of names, which nobody can hold up.
+ *
+ * WHO MAY HAVE IT. A process that cannot be scanned (no permission, or it swallows) may have the
+ * file only where it may have inherited it: it opened, wrote or closed the file itself; or it began
+ * after the file was first opened, and descends from one of those, or is of the same user where
+ * one of those has ended. Everybody else can only have been given it over a socket, and a stranger
+ * must not decide about other people's files. Processes get their numbers in a circle; the last
+ * one given tells what began before.
  */
 
-/* A thread group, by a descriptor of its folder in /proc: when the process is gone and its number
- * goes to another one, the folder stays that of the dead. Counted. */
+/* A thread group. Where the kernel tells processes apart that had the same number one after the
+ * other (6.9), so does this. Counted. */
 struct tdfs_process;
 
 /* The process that the thread `tid` belongs to; NULL where there is none to be seen. */
@@ -34,6 +46,16 @@ struct tdfs_process *tdfs_process_find(pid_t tid);
 struct tdfs_process *tdfs_process_ref(struct tdfs_process *process);
 void tdfs_process_unref(struct tdfs_process *process);
 pid_t tdfs_process_id(const struct tdfs_process *process);
+
+/* When something was, by the number that the newest process had then. */
+struct tdfs_moment {
+	pid_t last;   /* 0: not known; then everybody may have begun later */
+	int64_t time; /* ms, steady */
+};
+
+/* Opens what tdfs_moment() reads; -1 where there is none. */
+int tdfs_moment_open(void);
+struct tdfs_moment tdfs_moment(int fd, int64_t now);
 
 /* A process that opened the file, wrote to it or closed it. */
 struct tdfs_suspect {
@@ -43,11 +65,19 @@ struct tdfs_suspect {
 	bool ended; /* out: it is no more, or about to be */
 };
 
+/* A process as it is named to people. */
+struct tdfs_seen {
+	pid_t process; /* 0: none */
+	char name[32]; /* of the program; printable */
+};
+
 #define TDFS_KILLED_MAX 8
+
+#define TDFS_USERS_MAX 8
 
 struct tdfs_killed {
 	pid_t process;
-	int signal;
+	int signal;    /* 0: one that cannot be seen; -1: not even whether it was killed */
 	char name[32]; /* of the program; printable */
 };
 
@@ -56,11 +86,18 @@ struct tdfs_look {
 	uint64_t ino;  /* 0: look at the closer and the suspects, not for holders */
 	pid_t closer;  /* the thread that closes; 0: it cannot be seen; -1: nobody closes */
 	pid_t besides; /* a thread whose process does not count; 0: none */
+	pid_t self;    /* whoever asks, who is never scanned: he has thousands of descriptors, and
+			* none of a file in his own mount; 0: nobody */
 	bool everyone; /* a process that held it has ended before: its children may be anywhere */
 	size_t count;
 	struct tdfs_suspect *suspects;
 
+	struct tdfs_moment since;    /* the file was first opened */
+	uid_t users[TDFS_USERS_MAX]; /* of those who opened it */
+	unsigned n_users;	     /* more than fit: TDFS_USERS_MAX + 1 */
+
 	atomic_uint steps; /* grows while it gets on; for whoever waits */
+	atomic_int at;	   /* the process that is being scanned */
 
 	/* What was seen. */
 	pid_t closing; /* the closer's process; 0: unknown */
@@ -70,12 +107,25 @@ struct tdfs_look {
 	bool till_exec; /* but every such descriptor is close-on-exec, in other processes */
 	bool clean;	/* neither the closer nor a descendant has it: when the closer ends, nothing
 			 * of it is left that would have to be looked for among everyone */
-	bool blind;	/* something could not be seen */
+	bool unwatched; /* whether the closer still has it cannot be seen: its descriptors are not
+			 * for us to read, or it is in no namespace of ours; nobody else is looked
+			 * for then */
+	bool blind;	/* for lack of descriptors or memory the scan is not complete */
+	struct tdfs_seen holder; /* one of those that have it, where `held` */
+	struct tdfs_seen hidden; /* one that may have it and cannot be scanned */
 	size_t n_killed;
 	struct tdfs_killed killed[TDFS_KILLED_MAX]; /* exiting right now, because of a signal */
 };
 
 void tdfs_look(struct tdfs_look *look);
+/* A thread that scans: it gets descriptors of its own, so that how many the daemon has is no limit
+ * for it. */
+void tdfs_scan_thread(void);
+/* The scan is given up where it stands; it has come back after all (or never began). */
+void tdfs_scan_lost(const struct tdfs_look *look);
+void tdfs_scan_back(const struct tdfs_look *look);
+/* Whether this daemon is shown the descriptors of other users' processes. */
+bool tdfs_sees_others(void);
 /* Whether /proc is there and counts processes as this one does: not that of another namespace. */
 bool tdfs_proc_is_ours(void);
 /* Frees the suspects' references and the array; not *look itself. */

@@ -28,7 +28,8 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	if (!handle->closed)
 		drop->unclosed--;
 	handle->closed = true;
-	tdfs_people_note(in, drop, caller->tid, false);
+	tdfs_people_note(in, drop, caller, false);
+	tdfs_people_used(handle, caller, true);
 	if (drop->state == TDFS_PUBLISHED) {
 		why = drop->answer;
 	} else if (tdfs_drop_commits(drop)) {
@@ -44,7 +45,8 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
  * Whether somebody still has the drop open for writing. Descriptors that an exec is about to close
  * are waited for. On the way it takes note of a writer that is being killed.
  */
-static bool is_held(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t closer)
+static struct tdfs_verdict is_held(struct tdfs_incoming *in, struct tdfs_drop *drop,
+				   const struct tdfs_caller *closer)
 {
 	int64_t until = in->backend.now(in->backend.context) + TDFS_EXEC_MS;
 
@@ -55,10 +57,10 @@ static bool is_held(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t clos
 			closer, 0);
 
 		if (drop->unclosed > 0)
-			return true;
+			return (struct tdfs_verdict){ .held = true };
 		if (!verdict.held || !verdict.till_exec || !tdfs_drop_unpublished(drop) ||
 		    in->backend.now(in->backend.context) >= until)
-			return verdict.held;
+			return verdict;
 		tdfs_sleep_unlocked(in, TDFS_STEP_MS);
 	}
 }
@@ -74,8 +76,22 @@ static bool wait_for_looks(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	return drop->looking == 0;
 }
 
+/* A later close commits it. Where none comes for long, the log says whose it has to be. */
+static int leave_to(struct tdfs_incoming *in, struct tdfs_drop *drop,
+		    const struct tdfs_seen *holder)
+{
+	drop->holder = *holder;
+	if (drop->waits_since == 0) {
+		drop->waits_since = in->backend.now(in->backend.context) + 1;
+		in->waiting++;
+		in->backend.untidy(in->backend.context);
+	}
+	return 0;
+}
+
 /* Decides what a close means, once its look is done; the last one commits. */
-static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t serial, pid_t closer)
+static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t serial,
+		  const struct tdfs_caller *closer)
 {
 	bool first = true;
 
@@ -83,12 +99,12 @@ static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t ser
 	 * never stops holds it. */
 	for (int rounds = 0; rounds < 8; rounds++) {
 		uint64_t opens, changes;
-		bool held;
+		struct tdfs_verdict verdict;
 
 		tdfs_drop_wait(in, drop);
 		opens = drop->opens;
 		changes = drop->changes;
-		held = is_held(in, drop, closer);
+		verdict = is_held(in, drop, closer);
 		if (first) {
 			drop->looking--;
 			first = false;
@@ -102,8 +118,8 @@ static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t ser
 		/* Who came after the last outcome and changed nothing has nothing to do with it. */
 		if (!tdfs_drop_unpublished(drop))
 			return serial > drop->answered ? 0 : drop->answer;
-		if (held || drop->unclosed > 0)
-			return 0;
+		if (drop->unclosed > 0 || (verdict.held && !verdict.unknown))
+			return leave_to(in, drop, &verdict.holder);
 		if (!wait_for_looks(in, drop))
 			return 0;
 		if (drop->state != TDFS_OPEN || drop->opens != opens || drop->changes != changes ||
@@ -113,6 +129,8 @@ static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t ser
 			drop->unanswered = true;
 			return EIO;
 		}
+		if (verdict.unknown)
+			return tdfs_drop_refuse(in, drop, EAGAIN, verdict.why);
 		return tdfs_drop_publish(in, drop, drop->node.name);
 	}
 	return 0;
@@ -125,7 +143,7 @@ int tdfs_incoming_flush(struct tdfs_incoming *in, const struct tdfs_caller *call
 	int answer;
 
 	tdfs_lock(in);
-	answer = finish(in, drop, handle->serial, caller->tid);
+	answer = finish(in, drop, handle->serial, caller);
 	drop->node.users--;
 	tdfs_unlock(in);
 	return answer;
@@ -145,8 +163,8 @@ void tdfs_incoming_untold(struct tdfs_incoming *in, struct tdfs_handle *handle)
 
 /* ---- Release ------------------------------------------------------------------------------ */
 
-/* The last handle for writing goes, and nobody has closed for good: a look was too slow, or did
- * not see everyone. */
+/* The last handle for writing goes, and nobody has closed for good: whose the last close was could
+ * not be seen, or it never came. */
 static bool is_left_over(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	return drop->writers == 1 && tdfs_drop_commits(drop) && !in->closing &&

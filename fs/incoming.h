@@ -89,8 +89,10 @@ void tdfs_incoming_stop(struct tdfs_incoming *incoming);
 void tdfs_incoming_end(struct tdfs_incoming *incoming);
 void tdfs_incoming_free(struct tdfs_incoming *incoming);
 
-/* Has run(argument) called from a thread that may wait. False: not possible. */
-bool tdfs_incoming_later(struct tdfs_incoming *incoming, void (*run)(void *), void *argument);
+/* Has run(argument) called from a thread that may wait, for a user; those that commit have threads
+ * of their own. False: not possible. */
+bool tdfs_incoming_later(struct tdfs_incoming *incoming, uid_t uid, bool commits,
+			 void (*run)(void *), void *argument);
 
 /* ---- The backend -------------------------------------------------------------------------- */
 
@@ -110,11 +112,14 @@ struct tdfs_backend {
 	void (*cut)(void *context, void *file, uint64_t size);
 	/* As tdl_staged_commit(); `uid` is the writer's. */
 	int (*commit)(void *context, void *file, const char *source, uid_t uid, tdl_error *error);
-	/* tdfs_look() within a limit. False: it took too long, and *look is no more the caller's.
-	 */
-	bool (*look)(void *context, struct tdfs_look *look);
+	/* tdfs_look(), for a file of this user's, for as long as it gets on. False: it was given
+	 * up, and *look is no more the caller's; the next one may end, since whom it stood still at
+	 * is known now. */
+	bool (*look)(void *context, uid_t uid, struct tdfs_look *look);
+	/* tdfs_moment(); NULL: not to be had. Never waits. */
+	struct tdfs_moment (*moment)(void *context);
 	/* Asks that tdfs_incoming_found() be called soon, from elsewhere. */
-	void (*find)(void *context, uint64_t ino, pid_t tid);
+	void (*find)(void *context, uint64_t ino, uid_t uid, pid_t tid);
 	void (*wait)(void *context, unsigned ms); /* sleeps */
 	/* There is something that tdfs_incoming_tidy() is for. */
 	void (*untidy)(void *context);
@@ -146,6 +151,7 @@ struct tdfs_caller {
 	pid_t tid; /* 0: in a namespace that cannot be seen */
 	uid_t uid;
 	gid_t gid;
+	uint64_t owner; /* of a WRITE or FLUSH: whose table of descriptors; 0: not known */
 	bool may_wait;
 };
 

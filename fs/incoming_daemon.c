@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <pwd.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,14 +19,22 @@
 #include "errmap.h"
 #include "incoming_state.h"
 #include "msg.h"
+#include "opts.h"
 #include "pool.h"
+#include "user_names.h"
 
-#define COMMIT_THREADS 16u
-#define PROC_THREADS   8u
-#define PROC_MS	       100u
-#define ADOPT_MS       5000 /* umount does not wait for the daemon that it ends */
-#define ADOPT_STEP_MS  100
-#define TIDY_STEP_MS   1000
+/* Closes, most of which wait for a scan or for their turn; what waits for them, or for a look;
+ * scans, of which some never come back; and looks that always do. One user has a quarter. */
+#define CLOSE_THREADS 64u
+#define WAIT_THREADS  32u
+#define SCAN_THREADS  16u
+#define SCANS_LOST    64u
+#define LOOK_THREADS  8u
+#define SCAN_MS	      1000u /* without a step */
+#define COMMITS	      16u   /* at a time: each takes memory, and the disk is one */
+#define ADOPT_MS      5000  /* umount does not wait for the daemon that it ends */
+#define ADOPT_STEP_MS 100
+#define TIDY_STEP_MS  1000
 
 struct tdfs_daemon {
 	struct tdfs_incoming *incoming;
@@ -34,8 +42,11 @@ struct tdfs_daemon {
 	tdl_table *table;
 	tdl_staging *staging;
 	pthread_mutex_t staging_lock; /* adoption against everything else on the folder */
-	struct tdfs_pool *commits, *proc;
-	bool sees; /* /proc tells of the processes that requests name */
+	struct tdfs_pool *closes, *waits, *scans, *looks;
+	sem_t commits; /* how many more may run */
+	struct tdfs_user_names *users;
+	int moment; /* tdfs_moment_open() */
+	bool sees;  /* /proc tells of the processes that requests name */
 	pthread_t housekeeper;
 	bool keeps_house;
 	pthread_mutex_t house_lock;
@@ -114,86 +125,24 @@ static void staged_cut(void *context, void *file, uint64_t size)
 	tdl_staged_cut(file, size);
 }
 
-/* The user's name; the number where it has none. */
-static void name_of_user(uid_t uid, char *name, size_t size)
-{
-	struct passwd entry, *found = NULL;
-	char buffer[4096];
-
-	if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found)
-		snprintf(name, size, "%s", found->pw_name);
-	else
-		snprintf(name, size, "%u", (unsigned)uid);
-}
-
 static int staged_commit(void *context, void *file, const char *source, uid_t uid, tdl_error *error)
 {
 	struct tdfs_daemon *daemon = context;
-	char user[256];
+	char user[TDFS_USER_NAME_MAX];
 	tdl_commit_options options = { .read_version = TDL_LATEST,
 				       .source = source,
 				       .user_name = user };
 	int64_t version;
 	int code;
 
-	name_of_user(uid, user, sizeof user);
+	tdfs_user_name(daemon->users, uid, user);
+	while (sem_wait(&daemon->commits) != 0)
+		continue;
 	code = tdl_staged_commit(file, &options, &version, error);
+	sem_post(&daemon->commits);
 	if (code == 0 || code == TDL_ERR_PUBLISHED)
 		tdfs_tree_changed(daemon->tdfs);
 	return code;
-}
-
-/* ---- /proc, in threads that can be given up ------------------------------------------------- */
-
-static void run_look(void *argument)
-{
-	tdfs_look(argument);
-}
-
-static void drop_look(void *argument)
-{
-	tdfs_look_clear(argument);
-	free(argument);
-}
-
-static bool look(void *context, struct tdfs_look *wanted)
-{
-	struct tdfs_daemon *daemon = context;
-
-	/* Whoever closes counts as the last one. */
-	if (!daemon->sees) {
-		wanted->blind = true;
-		return true;
-	}
-	return tdfs_pool_call(daemon->proc, run_look, drop_look, wanted, PROC_MS, &wanted->steps);
-}
-
-struct search {
-	struct tdfs_incoming *incoming;
-	uint64_t ino;
-	pid_t tid;
-};
-
-static void run_search(void *argument)
-{
-	struct search *search = argument;
-
-	tdfs_incoming_found(search->incoming, search->ino, search->tid,
-			    tdfs_process_find(search->tid));
-	free(search);
-}
-
-static void find(void *context, uint64_t ino, pid_t tid)
-{
-	struct tdfs_daemon *daemon = context;
-	struct search *search = daemon->sees ? malloc(sizeof *search) : NULL;
-
-	if (!search)
-		return;
-	*search = (struct search){ .incoming = daemon->incoming, .ino = ino, .tid = tid };
-	/* Where it cannot be had, the next look finds out. */
-	if (!tdfs_pool_submit(daemon->proc, run_search, search))
-		free(search);
 }
 
 /* ---- Time --------------------------------------------------------------------------------- */
@@ -211,6 +160,79 @@ static void wait_ms(void *context, unsigned ms)
 	struct timespec time = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
 
 	nanosleep(&time, NULL);
+}
+
+/* ---- /proc, in threads that can be given up ------------------------------------------------- */
+
+static void run_look(void *argument)
+{
+	tdfs_look(argument);
+}
+
+static void drop_look(void *argument)
+{
+	tdfs_scan_back(argument);
+	tdfs_look_clear(argument);
+	free(argument);
+}
+
+static void lose_look(void *argument)
+{
+	tdfs_scan_lost(argument);
+}
+
+static bool look(void *context, uid_t uid, struct tdfs_look *wanted)
+{
+	struct tdfs_daemon *daemon = context;
+	struct tdfs_call call = { .user = uid,
+				  .run = run_look,
+				  .drop = drop_look,
+				  .lost = lose_look,
+				  .argument = wanted,
+				  .steps = &wanted->steps,
+				  .limit = SCAN_MS };
+
+	if (!daemon->sees) {
+		wanted->unwatched = true;
+		return true;
+	}
+	wanted->self = getpid();
+	return tdfs_pool_call(wanted->ino != 0 ? daemon->scans : daemon->looks, &call);
+}
+
+static struct tdfs_moment moment(void *context)
+{
+	struct tdfs_daemon *daemon = context;
+
+	return tdfs_moment(daemon->moment, steady_ms(NULL));
+}
+
+struct search {
+	struct tdfs_incoming *incoming;
+	uint64_t ino;
+	pid_t tid;
+};
+
+static void run_search(void *argument)
+{
+	struct search *search = argument;
+
+	tdfs_incoming_found(search->incoming, search->ino, search->tid,
+			    tdfs_process_find(search->tid));
+	free(search);
+}
+
+static void find(void *context, uint64_t ino, uid_t uid, pid_t tid)
+{
+	struct tdfs_daemon *daemon = context;
+	struct search *search = daemon->sees ? malloc(sizeof *search) : NULL;
+
+	if (!search)
+		return;
+	*search = (struct search){ .incoming = daemon->incoming, .ino = ino, .tid = tid };
+	/* Where it cannot be had, the next look finds out. */
+	if (!tdfs_pool_submit(daemon->looks, uid, run_search, search))
+		free(search);
 }
 
 /* ---- Leftovers ---------------------------------------------------------------------------- */
@@ -293,10 +315,46 @@ static void *keep_house(void *argument)
 
 /* ---- Coming and going --------------------------------------------------------------------- */
 
+static bool make_threads(struct tdfs_daemon *daemon)
+{
+	const struct tdfs_pool_options closes = { .threads = CLOSE_THREADS,
+						  .share = CLOSE_THREADS / 4 };
+	const struct tdfs_pool_options waits = { .threads = WAIT_THREADS,
+						 .share = WAIT_THREADS / 4 };
+	const struct tdfs_pool_options scans = { .threads = SCAN_THREADS,
+						 .share = SCAN_THREADS / 4,
+						 .lost = SCANS_LOST,
+						 .begin = tdfs_scan_thread };
+	const struct tdfs_pool_options looks = { .threads = LOOK_THREADS,
+						 .begin = tdfs_scan_thread };
+
+	daemon->closes = tdfs_pool_new(&closes);
+	daemon->waits = tdfs_pool_new(&waits);
+	daemon->scans = tdfs_pool_new(&scans);
+	daemon->looks = tdfs_pool_new(&looks);
+	daemon->users = tdfs_user_names_new(tdfs_user_lookup);
+	return daemon->closes && daemon->waits && daemon->scans && daemon->looks && daemon->users;
+}
+
+static void end_requests(struct tdfs_daemon *daemon)
+{
+	tdfs_pool_free(daemon->closes, UINT_MAX / 2);
+	tdfs_pool_free(daemon->waits, UINT_MAX / 2);
+	daemon->closes = daemon->waits = NULL;
+}
+
 static void daemon_free(struct tdfs_daemon *daemon)
 {
 	if (!daemon)
 		return;
+	end_requests(daemon);
+	tdfs_user_names_free(daemon->users);
+	/* A thread that is stuck in /proc may come back to what it looked for. */
+	if (!tdfs_pool_free(daemon->scans, 1000) || !tdfs_pool_free(daemon->looks, 1000))
+		return;
+	if (daemon->moment >= 0)
+		close(daemon->moment);
+	sem_destroy(&daemon->commits);
 	tdfs_incoming_unmake(daemon->incoming);
 	tdl_staging_free(daemon->staging);
 	pthread_mutex_destroy(&daemon->staging_lock);
@@ -330,6 +388,7 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 					.free = staged_free,
 					.commit = staged_commit,
 					.look = look,
+					.moment = moment,
 					.find = find,
 					.wait = wait_ms,
 					.untidy = untidy,
@@ -339,6 +398,8 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 	int code = TDL_ERR_NOMEM;
 
 	if (daemon) {
+		daemon->moment = -1;
+		sem_init(&daemon->commits, 0, COMMITS);
 		pthread_mutex_init(&daemon->staging_lock, NULL);
 		pthread_mutex_init(&daemon->house_lock, NULL);
 		pthread_mutex_init(&daemon->stop_lock, NULL);
@@ -351,17 +412,13 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 		code = tdl_staging_open(tdfs->table, &daemon->staging, error);
 		if (code == 0) {
 			daemon->incoming = tdfs_incoming_make(&backend, first_inode());
-			daemon->commits = tdfs_pool_new(COMMIT_THREADS);
-			daemon->proc = tdfs_pool_new(PROC_THREADS);
-			if (daemon->incoming && daemon->commits && daemon->proc) {
+			if (daemon->incoming && make_threads(daemon)) {
 				daemon->incoming->daemon = daemon;
 				*incoming = daemon->incoming;
 				return 0;
 			}
 			code = TDL_ERR_NOMEM;
 		}
-		tdfs_pool_free(daemon->commits, 0);
-		tdfs_pool_free(daemon->proc, 0);
 		daemon_free(daemon);
 	}
 	if (error && code == TDL_ERR_NOMEM) {
@@ -371,12 +428,29 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 	return code;
 }
 
+/* Those who are let in besides the daemon's own user. */
+static void say_what_is_hidden(struct tdfs_daemon *daemon)
+{
+	bool others = daemon->tdfs->options->access == TDFS_ALLOW_OTHER || geteuid() == 0;
+
+	if (!daemon->sees)
+		say(daemon, NULL, "writers cannot be watched: /proc is not that of this process");
+	else if (others && !tdfs_sees_others())
+		say(daemon, NULL,
+		    "writers of other users cannot be watched: run as root with CAP_SYS_PTRACE");
+	else
+		return;
+	daemon->incoming->blind = true;
+}
+
 void tdfs_incoming_start(struct tdfs_incoming *incoming)
 {
 	struct tdfs_daemon *daemon = incoming->daemon;
 	sigset_t all, before;
 
 	daemon->sees = tdfs_proc_is_ours();
+	daemon->moment = tdfs_moment_open();
+	say_what_is_hidden(daemon);
 	/* Once before the first request, so that it is all there. */
 	(void)adopt(daemon);
 	sigfillset(&all);
@@ -387,9 +461,12 @@ void tdfs_incoming_start(struct tdfs_incoming *incoming)
 		say(daemon, NULL, "no thread for housekeeping");
 }
 
-bool tdfs_incoming_later(struct tdfs_incoming *incoming, void (*run)(void *), void *argument)
+bool tdfs_incoming_later(struct tdfs_incoming *incoming, uid_t uid, bool commits,
+			 void (*run)(void *), void *argument)
 {
-	return tdfs_pool_submit(incoming->daemon->commits, run, argument);
+	struct tdfs_daemon *daemon = incoming->daemon;
+
+	return tdfs_pool_submit(commits ? daemon->closes : daemon->waits, uid, run, argument);
 }
 
 static void end_housekeeping(struct tdfs_daemon *daemon)
@@ -424,8 +501,7 @@ void tdfs_incoming_end(struct tdfs_incoming *incoming)
 
 	/* First, so that what is under way has its answer before it is settled. */
 	tdfs_incoming_close(incoming);
-	tdfs_pool_free(daemon->commits, UINT_MAX / 2);
-	daemon->commits = NULL;
+	end_requests(daemon);
 	tdfs_incoming_stop(incoming);
 }
 
@@ -435,8 +511,6 @@ void tdfs_incoming_free(struct tdfs_incoming *incoming)
 
 	if (!daemon)
 		return;
-	tdfs_pool_free(daemon->commits, UINT_MAX / 2);
-	/* A thread that is stuck in /proc may come back to what it looked for. */
-	if (tdfs_pool_free(daemon->proc, 1000))
-		daemon_free(daemon);
+	end_requests(daemon);
+	daemon_free(daemon);
 }

@@ -5,6 +5,7 @@
  * staged file open, so that it can be read; of the others there is the name and what stat shows.
  */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "incoming_state.h"
@@ -79,6 +80,41 @@ void tdfs_ghosts_expire(struct tdfs_incoming *in)
 		tdfs_ghost_end(in, in->ghosts);
 }
 
+/* It still waits for the close of somebody else: the log says once who that is. */
+static void say_who(struct tdfs_incoming *in, struct tdfs_drop *drop, int64_t now)
+{
+	char text[160];
+
+	if (!drop->node.name || drop->writers == 0 || !tdfs_drop_commits(drop) ||
+	    !tdfs_drop_unpublished(drop)) {
+		drop->waits_since = 0;
+		in->waiting--;
+		return;
+	}
+	if (drop->waits_said || now - drop->waits_since < TDFS_WAITS_MS)
+		return;
+	drop->waits_said = true;
+	if (drop->holder.process > 0)
+		snprintf(text, sizeof text, "still open in process %d (%s), not committed yet",
+			 (int)drop->holder.process, drop->holder.name);
+	else
+		snprintf(text, sizeof text, "still open somewhere, not committed yet");
+	in->backend.say(in->backend.context, drop->node.name, text);
+}
+
+static void say_what_waits(struct tdfs_incoming *in)
+{
+	int64_t now = in->backend.now(in->backend.context);
+
+	for (struct tdfs_inode *node = in->waiting > 0 ? in->oldest : NULL; node;
+	     node = node->next) {
+		struct tdfs_drop *drop = tdfs_drop_of(node);
+
+		if (drop && drop->waits_since != 0)
+			say_who(in, drop, now);
+	}
+}
+
 /* A published file that was rewritten takes room on the disk for as long as it is a ghost. */
 bool tdfs_incoming_tidy(struct tdfs_incoming *in)
 {
@@ -87,7 +123,8 @@ bool tdfs_incoming_tidy(struct tdfs_incoming *in)
 	tdfs_lock(in);
 	tdfs_ghosts_expire(in);
 	tdfs_unopened_expire(in);
-	more = in->n_ghosts > 0 || in->unopened;
+	say_what_waits(in);
+	more = in->n_ghosts > 0 || in->unopened || in->waiting > 0;
 	tdfs_unlock(in);
 	return more;
 }

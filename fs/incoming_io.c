@@ -181,7 +181,8 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	}
 	/* Each time: who wrote is forgotten when what was written is published and its name goes.
 	 */
-	tdfs_people_note(in, drop, caller->tid, true);
+	tdfs_people_note(in, drop, caller, true);
+	tdfs_people_used(handle, caller, false);
 	before = drop->size;
 	written->at = appends ? before : offset - drop->base;
 	/* From its beginning, by someone who came after the file was spoilt. */

@@ -271,12 +271,15 @@ static int rename_open(struct rename *r)
 	r->forgiven = true;
 	if (commit && drop->writers > 0) {
 		uint64_t opens = drop->opens, changes = drop->changes;
+		struct tdfs_verdict verdict =
+			tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, r->caller, 0);
 
-		commit = !tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, r->caller->tid, 0).held &&
-			 drop->unclosed == 0;
+		commit = !verdict.held && drop->unclosed == 0;
 		if (drop->state != TDFS_OPEN || drop->opens != opens || drop->changes != changes ||
 		    tdfs_inode_by_name(in, r->from) != &drop->node)
 			return AGAIN;
+		if (verdict.unknown && drop->writers > 0 && drop->unclosed == 0)
+			return tdfs_drop_refuse(in, drop, EAGAIN, verdict.why);
 	}
 	drop->unasked = false;
 	if (commit) {
@@ -285,7 +288,7 @@ static int rename_open(struct rename *r)
 		answer = tdfs_drop_publish(in, drop, r->to);
 		if (drop->state == TDFS_PUBLISHED) {
 			/* Who renamed it finds it, too. */
-			tdfs_people_note(in, drop, r->caller->tid, true);
+			tdfs_people_note(in, drop, r->caller, true);
 			(void)take_name(r);
 			return answer;
 		}

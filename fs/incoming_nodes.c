@@ -197,6 +197,7 @@ static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
 		tdfs_people_clear(drop);
 		free(drop->taint);
 		free(drop->published);
+		in->waiting -= drop->waits_since != 0;
 	} else {
 		free(((struct tdfs_note *)node)->text);
 	}

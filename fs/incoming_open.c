@@ -44,7 +44,7 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 	drop->unclosed++;
 	drop->writer = caller->uid;
 	handle->opener = caller->tid;
-	tdfs_people_note(in, drop, caller->tid, true);
+	tdfs_people_opened(in, drop, caller);
 	return handle;
 }
 
@@ -242,7 +242,7 @@ static int may_truncate(struct tdfs_incoming *in, struct tdfs_drop *drop,
 
 		if (!caller->may_wait)
 			return TDFS_LATER;
-		verdict = tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, -1, caller->tid);
+		verdict = tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, NULL, caller->tid);
 		if (drop->state != TDFS_OPEN)
 			break;
 		if (verdict.held || another_is_open(in, drop, caller, verdict.aside))

@@ -78,6 +78,14 @@ static void refuse(struct tdfs_incoming *in, struct tdfs_drop *drop, int answer,
 	in->backend.say(in->backend.context, drop->node.name, text);
 }
 
+int tdfs_drop_refuse(struct tdfs_incoming *in, struct tdfs_drop *drop, int answer, const char *text)
+{
+	drop->settled = drop->changes;
+	drop->answered = drop->opens;
+	refuse(in, drop, answer, text);
+	return answer;
+}
+
 static void published(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	free(drop->published);

@@ -31,7 +31,12 @@
 #define TDFS_GHOST_MS	     5000
 #define TDFS_GHOSTS_MAX	     65536u /* of some hundred bytes each */
 #define TDFS_GHOST_FILES_MAX 64u    /* of them, those whose staged file is kept open to be read */
+#define TDFS_WAITS_MS	     10000  /* until the log says who has a file that waits */
 #define TDFS_TIDS	     8u
+#define TDFS_TABLES	     8u
+#define TDFS_PEOPLE_MAX	     512u /* of one drop that are remembered */
+#define TDFS_LOOKS_MAX	     20	  /* that may fail, one after the other */
+#define TDFS_RETRY_MS	     20u
 #define TDFS_BEST_WRITE	     (1 << 20) /* what programs should write at once: one request */
 #define TDFS_EXEC_MS	     100 /* how long a descriptor that exec will close is waited for */
 #define TDFS_LOOKS_MS	     200 /* and the looks of other closes, which have a limit of their own */
@@ -81,6 +86,13 @@ struct tdfs_person {
 	struct tdfs_process *process; /* NULL: not found out yet */
 };
 
+/* A table of descriptors, by the number that the kernel has for it. Where /proc shows nothing of a
+ * writer, it is the witness. */
+struct tdfs_table {
+	uint64_t owner; /* 0: none */
+	bool wrote;	/* and has not closed since: it has the file open */
+};
+
 struct tdfs_drop {
 	struct tdfs_inode node;
 	enum tdfs_state state;
@@ -110,6 +122,14 @@ struct tdfs_drop {
 	struct tdfs_note *note;
 	struct tdfs_person *people;
 	size_t n_people;
+	uid_t users[TDFS_USERS_MAX]; /* who opened it for writing */
+	unsigned n_users;	     /* TDFS_USERS_MAX + 1: more */
+	struct tdfs_moment since;    /* when it was first opened so */
+	struct tdfs_table tables[TDFS_TABLES];
+	unsigned next_table;
+	int64_t waits_since; /* that somebody else has it, for the log; 0: it does not wait */
+	struct tdfs_seen holder;
+	bool waits_said;
 	char *published; /* its name then */
 	int64_t until;	 /* a ghost's end, or that of one `unasked` which nobody opens */
 	bool lingers;	 /* is in the list of ghosts */
@@ -124,6 +144,7 @@ struct tdfs_handle {
 	bool closed;	 /* a close has come: whether it is still open, only /proc can tell */
 	uint64_t serial; /* the drop's `opens` when it was made */
 	pid_t opener;	 /* a thread */
+	uint64_t owner;	 /* the first table that wrote or closed through it; 0: none yet */
 };
 
 struct tdfs_daemon;
@@ -160,7 +181,8 @@ struct tdfs_incoming {
 	bool unopened;	     /* there may be some that are `unasked` and were never opened */
 	bool closing;	     /* no new commits but tdfs_incoming_settle()'s */
 	struct timespec changed;
-	bool blind; /* said that /proc does not show everyone */
+	bool blind;	  /* said that /proc does not show everyone */
+	unsigned waiting; /* drops that may have waits_since */
 };
 
 void tdfs_lock(struct tdfs_incoming *in);
@@ -217,7 +239,12 @@ void tdfs_unopened_expire(struct tdfs_incoming *in);
 void tdfs_drop_cancel(struct tdfs_incoming *in, struct tdfs_drop *drop);
 
 /* incoming_people.c */
-void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_drop *drop, pid_t tid, bool wrote);
+void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_drop *drop,
+		      const struct tdfs_caller *caller, bool wrote);
+/* Somebody opens it for writing; writes or closes through a handle. */
+void tdfs_people_opened(struct tdfs_incoming *in, struct tdfs_drop *drop,
+			const struct tdfs_caller *caller);
+void tdfs_people_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes);
 void tdfs_people_clear(struct tdfs_drop *drop);
 /* Whether the thread belongs to a process that wrote the drop: 0 or 1; TDFS_LATER where /proc must
  * be asked and the caller may not wait. Gives the lock up meanwhile. */
@@ -225,8 +252,11 @@ int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_drop *drop,
 		      const struct tdfs_caller *caller);
 
 struct tdfs_verdict {
-	bool held;
+	bool held;    /* for all that can be said */
+	bool unknown; /* that cannot be said; why[] tells the reason */
 	bool till_exec;
+	struct tdfs_seen holder; /* where held; process 0: not known */
+	char why[160];
 	pid_t aside; /* the process of `besides`; 0: unknown */
 	bool aside_holds;
 };
@@ -236,11 +266,12 @@ bool tdfs_people_same(struct tdfs_drop *drop, pid_t tid, pid_t process);
  * meanwhile. */
 enum tdfs_sight {
 	TDFS_LOOK_KILLED,
-	TDFS_LOOK_HOLDERS,
-	TDFS_LOOK_EVERYWHERE
+	TDFS_LOOK_HOLDERS
 };
+/* `closer`: NULL: nobody closes it. */
 struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop *drop,
-				     enum tdfs_sight how, pid_t closer, pid_t besides);
+				     enum tdfs_sight how, const struct tdfs_caller *closer,
+				     pid_t besides);
 
 /* incoming_io.c */
 /* Sets the size of a frozen drop, an errno; gives the lock up meanwhile. */
@@ -260,5 +291,8 @@ void tdfs_drop_freeze(struct tdfs_incoming *in, struct tdfs_drop *drop);
 void tdfs_drop_thaw(struct tdfs_incoming *in, struct tdfs_drop *drop);
 /* Commits an OPEN drop as `source`; gives the lock up meanwhile. Returns the answer. */
 int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source);
+/* It is not even tried, and this is why. Returns `answer`. */
+int tdfs_drop_refuse(struct tdfs_incoming *in, struct tdfs_drop *drop, int answer,
+		     const char *text);
 
 #endif

@@ -74,7 +74,7 @@ void tdfs_op_run(struct tdfs_op *op)
 		return;
 	op->caller.may_wait = true;
 	copy = op_copy(op);
-	if (copy && tdfs_incoming_later(op->in, run_later, copy))
+	if (copy && tdfs_incoming_later(op->in, op->caller.uid, op->commits, run_later, copy))
 		return;
 	/* No memory and no thread: late is better than never. */
 	op_free(copy);
@@ -195,6 +195,8 @@ static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct tdfs_op op = tdfs_op_of(req, ino, act_flush);
 
 	op.fi = *fi;
+	op.caller.owner = fi->lock_owner;
+	op.commits = true;
 	tdfs_op_run(&op);
 }
 
@@ -208,6 +210,7 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	struct tdfs_op op = tdfs_op_of(req, ino, act_release);
 
 	op.fi = *fi;
+	op.commits = true;
 	/* Nobody waits for the answer, and the kernel ignores it. */
 	fuse_reply_err(req, 0);
 	tdfs_op_run(&op);
@@ -257,6 +260,7 @@ static void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t si
 	struct tdfs_op op = tdfs_op_of(req, ino, act_write);
 
 	op.fi = *fi;
+	op.caller.owner = fi->lock_owner;
 	op.data = (char *)data;
 	op.size = size;
 	op.offset = offset;

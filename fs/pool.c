@@ -16,20 +16,30 @@
 
 struct job {
 	struct job *next;
+	uid_t user;
 	void (*run)(void *);
 	void *argument;
 };
 
+/* How many threads work for a user. */
+struct share {
+	struct share *next;
+	uid_t user;
+	unsigned running;
+};
+
 struct tdfs_pool {
+	struct tdfs_pool_options options; /* constant; the rest under the lock */
 	pthread_mutex_t lock;
-	pthread_cond_t work;  /* something was queued, or it is the end */
+	pthread_cond_t work;  /* something can be begun, or it is the end */
 	pthread_cond_t ended; /* a thread has ended */
-	unsigned most;
-	unsigned threads;
+	unsigned threads;     /* those lost too */
+	unsigned lost;
 	unsigned idle;
 	unsigned queued;
 	bool closing;
 	struct job *first, **last;
+	struct share *shares; /* of users that have any */
 };
 
 static void deadline_after(struct timespec *deadline, unsigned ms)
@@ -53,7 +63,7 @@ static void condition_init(pthread_cond_t *condition)
 	pthread_condattr_destroy(&attributes);
 }
 
-struct tdfs_pool *tdfs_pool_new(unsigned threads)
+struct tdfs_pool *tdfs_pool_new(const struct tdfs_pool_options *options)
 {
 	struct tdfs_pool *pool = calloc(1, sizeof *pool);
 
@@ -62,35 +72,101 @@ struct tdfs_pool *tdfs_pool_new(unsigned threads)
 	pthread_mutex_init(&pool->lock, NULL);
 	condition_init(&pool->work);
 	condition_init(&pool->ended);
-	pool->most = threads;
+	pool->options = *options;
 	pool->last = &pool->first;
 	return pool;
+}
+
+/* ---- Shares ------------------------------------------------------------------------------- */
+
+static struct share **share_of(struct tdfs_pool *pool, uid_t user)
+{
+	struct share **at = &pool->shares;
+
+	while (*at && (*at)->user != user)
+		at = &(*at)->next;
+	return at;
+}
+
+/* False: the user has as many threads as he gets. Without memory nothing is counted. */
+static bool share_take(struct tdfs_pool *pool, uid_t user)
+{
+	struct share **at;
+
+	if (pool->options.share == 0)
+		return true;
+	at = share_of(pool, user);
+	if (!*at) {
+		*at = calloc(1, sizeof **at);
+		if (!*at)
+			return true;
+		(*at)->user = user;
+	}
+	if ((*at)->running >= pool->options.share)
+		return false;
+	(*at)->running++;
+	return true;
+}
+
+static void share_give(struct tdfs_pool *pool, uid_t user)
+{
+	struct share **at = share_of(pool, user), *share = *at;
+
+	if (!share || --share->running > 0)
+		return;
+	*at = share->next;
+	free(share);
+}
+
+/* ---- Jobs --------------------------------------------------------------------------------- */
+
+/* The first whose user has not got his share already, or NULL. */
+static struct job *take_job(struct tdfs_pool *pool)
+{
+	for (struct job **at = &pool->first, *job; (job = *at) != NULL; at = &job->next) {
+		if (!share_take(pool, job->user))
+			continue;
+		*at = job->next;
+		if (!job->next)
+			pool->last = at;
+		pool->queued--;
+		return job;
+	}
+	return NULL;
+}
+
+/* More threads than there may be: some were given up, and have come back. */
+static bool is_spare(const struct tdfs_pool *pool)
+{
+	return pool->threads - pool->lost > pool->options.threads;
 }
 
 static void *work(void *argument)
 {
 	struct tdfs_pool *pool = argument;
 
+	if (pool->options.begin)
+		pool->options.begin();
 	pthread_mutex_lock(&pool->lock);
-	for (;;) {
-		struct job *job = pool->first;
+	while (!is_spare(pool)) {
+		struct job *job = take_job(pool);
 
 		if (!job) {
-			if (pool->closing)
+			if (pool->closing && pool->queued == 0)
 				break;
 			pool->idle++;
 			pthread_cond_wait(&pool->work, &pool->lock);
 			pool->idle--;
 			continue;
 		}
-		pool->first = job->next;
-		if (!pool->first)
-			pool->last = &pool->first;
-		pool->queued--;
 		pthread_mutex_unlock(&pool->lock);
 		job->run(job->argument);
-		free(job);
 		pthread_mutex_lock(&pool->lock);
+		share_give(pool, job->user);
+		free(job);
+		/* Whoever waits may have waited for this user's share. */
+		if (pool->closing || (pool->options.share > 0 && pool->queued > 0))
+			pthread_cond_broadcast(&pool->work);
 	}
 	pool->threads--;
 	pthread_cond_broadcast(&pool->ended);
@@ -113,19 +189,28 @@ static void start_thread(struct tdfs_pool *pool)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-bool tdfs_pool_submit(struct tdfs_pool *pool, void (*run)(void *), void *argument)
+/* With the lock held: one more thread, where there may be. */
+static void start_if_room(struct tdfs_pool *pool)
+{
+	unsigned lost = pool->lost < pool->options.lost ? pool->lost : pool->options.lost;
+
+	if (pool->threads < pool->options.threads + lost)
+		start_thread(pool);
+}
+
+bool tdfs_pool_submit(struct tdfs_pool *pool, uid_t user, void (*run)(void *), void *argument)
 {
 	struct job *job = malloc(sizeof *job);
 	bool taken;
 
 	if (!job)
 		return false;
-	*job = (struct job){ .run = run, .argument = argument };
+	*job = (struct job){ .user = user, .run = run, .argument = argument };
 	pthread_mutex_lock(&pool->lock);
 	/* Those woken already still count as idle: each of them has something queued. */
-	if (pool->idle <= pool->queued && pool->threads < pool->most)
-		start_thread(pool);
-	taken = pool->threads > 0;
+	if (pool->idle <= pool->queued)
+		start_if_room(pool);
+	taken = pool->threads > pool->lost;
 	if (taken) {
 		*pool->last = job;
 		pool->last = &job->next;
@@ -165,56 +250,55 @@ bool tdfs_pool_free(struct tdfs_pool *pool, unsigned limit)
 
 /* ---- Calls with a limit ------------------------------------------------------------------- */
 
-struct call {
+struct pending {
+	struct tdfs_call call;
+	struct tdfs_pool *pool;
 	pthread_mutex_t lock;
 	pthread_cond_t ended; /* that is, done */
 	bool begun, done;
 	bool given_up; /* the caller waits no more: what is left is the thread's to clear away */
 	pid_t thread;  /* that runs it, once it has begun */
-	void (*run)(void *);
-	void (*drop)(void *);
-	void *argument;
 };
 
-static void call_free(struct call *call)
+static void pending_free(struct pending *pending)
 {
-	pthread_cond_destroy(&call->ended);
-	pthread_mutex_destroy(&call->lock);
-	free(call);
+	pthread_cond_destroy(&pending->ended);
+	pthread_mutex_destroy(&pending->lock);
+	free(pending);
 }
 
-static void call_run(void *argument)
+static void pending_run(void *argument)
 {
-	struct call *call = argument;
+	struct pending *pending = argument;
 	bool given_up;
 
-	pthread_mutex_lock(&call->lock);
-	call->begun = true;
-	call->thread = gettid();
-	given_up = call->given_up;
-	pthread_mutex_unlock(&call->lock);
-	if (!given_up) {
-		call->run(call->argument);
-		pthread_mutex_lock(&call->lock);
-		call->done = true;
-		given_up = call->given_up;
-		pthread_cond_signal(&call->ended);
-		pthread_mutex_unlock(&call->lock);
-	}
+	pthread_mutex_lock(&pending->lock);
+	pending->begun = true;
+	pending->thread = gettid();
+	pthread_mutex_unlock(&pending->lock);
+	pending->call.run(pending->call.argument);
+	pthread_mutex_lock(&pending->lock);
+	pending->done = true;
+	given_up = pending->given_up;
+	pthread_cond_signal(&pending->ended);
+	pthread_mutex_unlock(&pending->lock);
 	if (given_up) {
-		call->drop(call->argument);
-		call_free(call);
+		pthread_mutex_lock(&pending->pool->lock);
+		pending->pool->lost--;
+		pthread_mutex_unlock(&pending->pool->lock);
+		pending->call.drop(pending->call.argument);
+		pending_free(pending);
 	}
 }
 
 /* With the lock held, until it is done or for `limit` ms. */
-static void call_wait(struct call *call, unsigned limit)
+static void pending_wait(struct pending *pending, unsigned limit)
 {
 	struct timespec deadline;
 
 	deadline_after(&deadline, limit);
-	while (!call->done &&
-	       pthread_cond_timedwait(&call->ended, &call->lock, &deadline) != ETIMEDOUT)
+	while (!pending->done &&
+	       pthread_cond_timedwait(&pending->ended, &pending->lock, &deadline) != ETIMEDOUT)
 		;
 }
 
@@ -236,58 +320,111 @@ static bool is_running(pid_t thread)
 	return end != NULL && strncmp(end, ") R", 3) == 0;
 }
 
-/*
- * With the lock held, for as long as tdfs_pool_call() says. That it has begun is seen only when it
- * has taken long: nearly all are done before, and waking up for it would be half of what they cost.
- * The argument is the caller's to look at until the call is given up.
- */
-static void call_wait_steps(struct call *call, unsigned limit, const atomic_uint *steps)
+/* Where all threads there may be are lost, those that wait their turn wait for nothing. */
+static bool can_begin(struct tdfs_pool *pool)
 {
-	unsigned before, now = steps ? atomic_load(steps) : 0;
-	int idle = 0, windows = 0;
+	bool can;
 
-	while (!call->done && windows < 10 && (call->begun || idle < 10)) {
-		bool begun = call->begun;
-
-		before = now;
-		call_wait(call, limit);
-		now = steps ? atomic_load(steps) : 0;
-		/* A thread has all of its first window. */
-		if (!begun)
-			idle++;
-		else if (now == before && !is_running(call->thread))
-			break;
-		else
-			windows++;
-	}
+	pthread_mutex_lock(&pool->lock);
+	can = pool->threads > pool->lost;
+	pthread_mutex_unlock(&pool->lock);
+	return can;
 }
 
-bool tdfs_pool_call(struct tdfs_pool *pool, void (*run)(void *), void (*drop)(void *),
-		    void *argument, unsigned limit, const atomic_uint *steps)
+/* With the lock held. False: it stands still. That it has begun is seen only when it has taken
+ * long: nearly all are done before, and waking up for it would be half of what they cost. */
+static bool pending_wait_steps(struct pending *pending)
 {
-	struct call *call = calloc(1, sizeof *call);
+	const atomic_uint *steps = pending->call.steps;
+	unsigned window = pending->call.limit / 10 ? pending->call.limit / 10 : 1;
+	unsigned now = steps ? atomic_load(steps) : 0;
+
+	for (unsigned still = 0; !pending->done && still < 10;) {
+		bool begun = pending->begun;
+		unsigned before = now;
+
+		pending_wait(pending, window);
+		now = steps ? atomic_load(steps) : 0;
+		if (!begun) {
+			if (!pending->begun && !can_begin(pending->pool))
+				return false;
+		} else if (now != before || is_running(pending->thread)) {
+			still = 0;
+		} else {
+			still++;
+		}
+	}
+	return pending->done;
+}
+
+/* What has not begun is taken back. */
+static bool take_back(struct tdfs_pool *pool, const void *argument)
+{
+	bool taken = false;
+
+	pthread_mutex_lock(&pool->lock);
+	for (struct job **at = &pool->first, *job; (job = *at) != NULL; at = &job->next) {
+		if (job->argument != argument)
+			continue;
+		*at = job->next;
+		if (!job->next)
+			pool->last = at;
+		pool->queued--;
+		free(job);
+		taken = true;
+		break;
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return taken;
+}
+
+/* A thread is given up, with the lock of its call held: another takes its place. */
+static void lose_thread(struct tdfs_pool *pool)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->lost++;
+	if (pool->queued > 0)
+		start_if_room(pool);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+bool tdfs_pool_call(struct tdfs_pool *pool, const struct tdfs_call *call)
+{
+	struct pending *pending = calloc(1, sizeof *pending);
 	bool done;
 
-	if (!call) {
-		drop(argument);
+	if (!pending) {
+		call->drop(call->argument);
 		return false;
 	}
-	pthread_mutex_init(&call->lock, NULL);
-	condition_init(&call->ended);
-	call->run = run;
-	call->drop = drop;
-	call->argument = argument;
-	if (!tdfs_pool_submit(pool, call_run, call)) {
-		call_free(call);
-		drop(argument);
+	pthread_mutex_init(&pending->lock, NULL);
+	condition_init(&pending->ended);
+	pending->call = *call;
+	pending->pool = pool;
+	if (!tdfs_pool_submit(pool, call->user, pending_run, pending)) {
+		pending_free(pending);
+		call->drop(call->argument);
 		return false;
 	}
-	pthread_mutex_lock(&call->lock);
-	call_wait_steps(call, limit, steps);
-	done = call->done;
-	call->given_up = !done;
-	pthread_mutex_unlock(&call->lock);
+	pthread_mutex_lock(&pending->lock);
+	done = pending_wait_steps(pending);
+	if (!done && !pending->begun && take_back(pool, pending)) {
+		pthread_mutex_unlock(&pending->lock);
+		pending_free(pending);
+		call->drop(call->argument);
+		return false;
+	}
+	/* Taken by a thread just now, or since: to be waited for like any other. */
+	if (!done && !pending->begun)
+		done = pending_wait_steps(pending);
+	if (!done) {
+		pending->given_up = true;
+		if (call->lost)
+			call->lost(call->argument);
+		lose_thread(pool);
+	}
+	pthread_mutex_unlock(&pending->lock);
 	if (done)
-		call_free(call);
+		pending_free(pending);
 	return done;
 }

@@ -97,7 +97,7 @@ static void note_killed(struct tdfs_look *look, const struct process *process)
 							       .name = "p" };
 }
 
-static bool play_look(void *context, struct tdfs_look *look)
+static bool play_look(void *context, uid_t uid, struct tdfs_look *look)
 {
 	const struct process *closer;
 
@@ -242,7 +242,7 @@ static int play_commit(void *context, void *file, const char *source, uid_t uid,
 
 /* ---- The rest of the backend --------------------------------------------------------------- */
 
-static void play_find(void *context, uint64_t ino, pid_t tid)
+static void play_find(void *context, uint64_t ino, uid_t uid, pid_t tid)
 {
 	if (n_finds < FINDS)
 		finds[n_finds++] = (struct find){ ino, tid };

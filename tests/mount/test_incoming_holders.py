@@ -208,7 +208,7 @@ class Namespaces(DropCase):
         # The mount is made in a namespace of processes of its own, and written to from outside.
         self.mnt.unmount()
         self.start(wrapper=("unshare", "-pf", "--kill-child"))
-        self.mnt.expect_log("not all processes can be seen")
+        self.mnt.expect_log("writers cannot be watched: /proc is not that of this process")
         self.gives(1, 3, "cp $S/s3 $I/a")
 
     def test_hidden_processes(self):

@@ -110,9 +110,10 @@ static int play_commit(void *context, void *file, const char *source, uid_t uid,
 	return world.code;
 }
 
-static bool play_look(void *context, struct tdfs_look *look)
+static bool play_look(void *context, uid_t uid, struct tdfs_look *look)
 {
-	if (!world.in_time) {
+	if (!world.in_time || world.lost > 0) {
+		world.lost -= world.lost > 0;
 		tdfs_look_clear(look);
 		free(look);
 		return false;
@@ -120,20 +121,30 @@ static bool play_look(void *context, struct tdfs_look *look)
 	if (world.during_look)
 		world.during_look();
 	look->closing = look->closer > 0 ? look->closer : 0;
-	if (look->ino != 0) {
+	if (look->ino != 0 && (world.unwatched || world.blind > 0)) {
+		look->unwatched = world.unwatched;
+		look->blind = world.blind > 0;
+		world.blind -= look->blind;
+	} else if (look->ino != 0) {
 		look->held = world.held;
+		if (world.held)
+			look->holder = (struct tdfs_seen){ .process = 4711, .name = "agent" };
+		if (world.hidden)
+			look->hidden = (struct tdfs_seen){ .process = world.hidden, .name = "h" };
 		look->till_exec = world.held && world.till_exec;
 		look->aside = look->besides;
 		look->aside_holds = world.own;
 	}
 	if (world.killed) {
 		look->killed[look->n_killed++] =
-			(struct tdfs_killed){ .process = world.killed, .signal = 9, .name = "p" };
+			(struct tdfs_killed){ .process = world.killed,
+					      .signal = world.signal ? world.signal : 9,
+					      .name = "p" };
 	}
 	return true;
 }
 
-static void play_find(void *context, uint64_t ino, pid_t tid)
+static void play_find(void *context, uint64_t ino, uid_t uid, pid_t tid)
 {
 }
 
@@ -243,6 +254,8 @@ static int write_with(pid_t tid, struct tdfs_handle *handle, int flags, const ch
 {
 	struct tdfs_caller caller = who(tid);
 	size_t done = 0;
+
+	caller.owner = (uint64_t)tid;
 	int why =
 		tdfs_incoming_write(in, &caller, handle, flags, text, strlen(text), offset, &done);
 
@@ -263,7 +276,10 @@ int append_at(pid_t tid, struct tdfs_handle *handle, const char *text, uint64_t 
 int flush(pid_t tid, struct tdfs_handle *handle)
 {
 	struct tdfs_caller caller = who(tid);
-	int answer = tdfs_incoming_flush_begin(in, &caller, handle);
+	int answer;
+
+	caller.owner = (uint64_t)tid;
+	answer = tdfs_incoming_flush_begin(in, &caller, handle);
 
 	return answer == TDFS_LATER ? tdfs_incoming_flush(in, &caller, handle) : answer;
 }

@@ -13,13 +13,17 @@
 struct world {
 	int64_t now;
 	unsigned commits, creates, live;
-	int code;     /* what the next commits give */
-	bool held;    /* somebody holds every file */
-	bool own;     /* whoever opens has it open already */
-	bool in_time; /* looks end */
+	int code;	      /* what the next commits give */
+	bool held;	      /* somebody holds every file */
+	bool own;	      /* whoever opens has it open already */
+	bool in_time;	      /* looks end */
+	unsigned lost, blind; /* so many looks are given up; are not complete */
+	bool unwatched;	      /* nobody can be seen */
+	pid_t hidden;	      /* a process that may have every file, and cannot be seen */
 	bool till_exec;
 	unsigned waits; /* until this many waits have passed */
 	pid_t killed;	/* a process that is being killed */
+	int signal;	/* by this; 0: 9 */
 	char committed[4096], source[256], said[512];
 	char told[256]; /* of writes and cuts, in the order in which the disk hears of them */
 	uid_t uid;

@@ -260,7 +260,7 @@ Test(holders, a_closer_who_cannot_be_seen)
 {
 	struct tdfs_look look = look_of(0, NULL, 0);
 
-	cr_expect(look.blind && !look.held && look.closing == 0);
+	cr_expect(look.unwatched && !look.held && !look.blind && look.closing == 0);
 	tdfs_look_clear(&look);
 }
 
