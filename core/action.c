@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base64.h"
+#include "crc32c.h"
 #include "error.h"
 #include "schema.h"
 
@@ -214,6 +216,89 @@ static int read_info(tdl__commit *commit, tdl__span info, tdl__span line, bool f
 	return r;
 }
 
+static uint32_t little_endian(const unsigned char *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* Keeps a number for each block of a file, from their base64. */
+static int keep_numbers(tdl__commit *commit, tdl__span value, uint64_t count, size_t *at,
+			const char *what, tdl_error *error)
+{
+	static const char zeros[4];
+	size_t length, start;
+	int r;
+
+	tdl__text_add(&commit->strings, zeros, -commit->strings.n % sizeof zeros);
+	r = keep_string(commit, value, &start, &length, what, error);
+	if (r < 0)
+		return r;
+	if (count > length || !tdl__base64_decode(commit->strings.p + start, length,
+						  commit->strings.p + start, count * 4))
+		return bad(error, what);
+	for (size_t i = 0; i < count; i++) {
+		char *number = commit->strings.p + start + 4 * i;
+		uint32_t native = little_endian((const unsigned char *)number);
+
+		memcpy(number, &native, sizeof native);
+	}
+	commit->strings.n = start + count * 4;
+	*at = start;
+	return 0;
+}
+
+tdl__sums tdl__action_sums(const tdl__commit *commit, const tdl__action *action)
+{
+	const char *strings = commit->strings.p;
+
+	return (tdl__sums){
+		.has_crc = action->has_crc,
+		.crc = action->crc,
+		.blocks = action->has_blocks ? (const void *)(strings + action->blocks) : NULL,
+		.rows = action->has_rows ? (const void *)(strings + action->rows) : NULL,
+	};
+}
+
+/* Whether the sums of the blocks are those of the file, and no block has more rows than bytes. */
+static bool sums_agree(const tdl__sums *sums, uint64_t size)
+{
+	uint32_t crc = 0;
+
+	for (uint64_t i = 0, left = size; left > 0; i++) {
+		uint64_t n = left < TDL__BLOCK ? left : TDL__BLOCK;
+
+		if (sums->rows != NULL && sums->rows[i] > n)
+			return false;
+		crc = tdl__crc32c_combine(crc, sums->blocks[i], n);
+		left -= n;
+	}
+	return crc == sums->crc;
+}
+
+static int read_blocks(tdl__commit *commit, tdl__action *action, tdl__span blocks, tdl__span rows,
+		       tdl_error *error)
+{
+	static const char wrong[] = "the blocks of an add are not the checksums of its blocks";
+	static const char wrong_rows[] = "the rows of an add are not the counts for its blocks";
+	uint64_t count = tdl__block_count(action->size);
+	tdl__sums sums;
+	int r;
+
+	if (blocks.p == NULL)
+		return rows.p == NULL ? 0 : bad(error, wrong_rows);
+	if (!action->has_crc)
+		return bad(error, wrong);
+	r = keep_numbers(commit, blocks, count, &action->blocks, wrong, error);
+	if (r == 0 && rows.p != NULL)
+		r = keep_numbers(commit, rows, count, &action->rows, wrong_rows, error);
+	if (r < 0)
+		return r;
+	action->has_blocks = true;
+	action->has_rows = rows.p != NULL;
+	sums = tdl__action_sums(commit, action);
+	return sums_agree(&sums, action->size) ? 0 : bad(error, wrong);
+}
+
 static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error *error)
 {
 	enum {
@@ -221,9 +306,12 @@ static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error
 		SIZE,
 		NUM_RECORDS,
 		CRC32C,
+		BLOCKS,
+		ROWS,
 		COUNT
 	};
-	static const char *const names[COUNT] = { "path", "size", "numRecords", "crc32c" };
+	static const char *const names[COUNT] = { "path",   "size",   "numRecords",
+						  "crc32c", "blocks", "rows" };
 	tdl__action action = { .is_add = is_add };
 	tdl__span values[COUNT];
 	uint64_t crc;
@@ -250,6 +338,9 @@ static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error
 			return bad(error, "add without a whole number as its numRecords");
 		action.has_crc = whole_number(values[CRC32C], &crc) && crc <= UINT32_MAX;
 		action.crc = action.has_crc ? (uint32_t)crc : 0;
+		r = read_blocks(commit, &action, values[BLOCKS], values[ROWS], error);
+		if (r < 0)
+			return r;
 	}
 	if (!tdl__reserve(&commit->actions, &commit->cap, commit->count + 1, sizeof action))
 		return tdl__fail_nomem(error);
@@ -407,14 +498,39 @@ bool tdl__path_safe(const char *path)
 	}
 }
 
-void tdl__action_add(tdl__text *text, const char *path, uint64_t size, uint64_t num_records,
-		     const uint32_t *crc)
+static void add_numbers(tdl__text *text, const char *name, const uint32_t *numbers, uint64_t count)
 {
+	/* A multiple of three bytes, so that only the last piece is padded. */
+	unsigned char bytes[4 * 3 * 64];
+	size_t n = 0;
+
+	tdl__text_format(text, ",\"%s\":\"", name);
+	for (uint64_t i = 0; i < count; i++) {
+		for (unsigned k = 0; k < 4; k++)
+			bytes[n++] = (unsigned char)(numbers[i] >> 8 * k);
+		if (n == sizeof bytes || i + 1 == count) {
+			tdl__text_base64(text, bytes, n);
+			n = 0;
+		}
+	}
+	tdl__text_add(text, "\"", 1);
+}
+
+void tdl__action_add(tdl__text *text, const char *path, uint64_t size, uint64_t num_records,
+		     const tdl__sums *sums)
+{
+	uint64_t count = tdl__block_count(size);
+
 	tdl__text_add(text, "{\"add\":{\"path\":", 15);
 	tdl__text_quote(text, path, strlen(path));
 	tdl__text_format(text, ",\"size\":%" PRIu64 ",\"numRecords\":%" PRIu64, size, num_records);
-	if (crc != NULL)
-		tdl__text_format(text, ",\"crc32c\":%" PRIu32, *crc);
+	if (sums->has_crc)
+		tdl__text_format(text, ",\"crc32c\":%" PRIu32, sums->crc);
+	if (sums->blocks != NULL && count <= TDL__BLOCKS_MAX) {
+		add_numbers(text, "blocks", sums->blocks, count);
+		if (sums->rows != NULL)
+			add_numbers(text, "rows", sums->rows, count);
+	}
 	tdl__text_add(text, "}}\n", 3);
 }
 

@@ -6,15 +6,34 @@
 #include "tinydelta.h"
 #include "util.h"
 
+/* A data file has sums of its own for each stretch of this many bytes, the last one shorter. */
+#define TDL__BLOCK (UINT64_C(1) << 20)
+/* The most blocks that an add we write tells of: a line of a commit has a limit. */
+#define TDL__BLOCKS_MAX ((size_t)1 << 22)
+
+static inline uint64_t tdl__block_count(uint64_t size)
+{
+	return size / TDL__BLOCK + (size % TDL__BLOCK != 0);
+}
+
+/* What a commit says of a data file's bytes. */
+typedef struct tdl__sums {
+	bool has_crc;
+	uint32_t crc;		/* CRC-32C of all of them */
+	const uint32_t *blocks; /* and of each block; NULL: unsaid */
+	const uint32_t *rows;	/* how many newlines are in each block; NULL: unsaid */
+} tdl__sums;
+
 /* What a commit adds or removes. */
 typedef struct tdl__action {
 	bool is_add;
-	bool has_crc;
-	uint32_t crc; /* CRC-32C of the data file's bytes */
-	size_t path;  /* where in the commit's strings; NUL-terminated */
+	bool has_crc, has_blocks, has_rows; /* none without those before it */
+	uint32_t crc;			    /* CRC-32C of the data file's bytes */
+	size_t path;			    /* where in the commit's strings; NUL-terminated */
 	size_t path_length;
 	uint64_t size;
 	uint64_t num_records;
+	size_t blocks, rows; /* where in strings: a uint32_t for each block, aligned */
 } tdl__action;
 
 /* One commit, as read from the log. Zeroed to start with; tdl__commit_clear() keeps its memory
@@ -48,6 +67,9 @@ static inline const char *tdl__commit_string(const tdl__commit *commit, size_t a
 	return commit->strings.p + at;
 }
 
+/* What an add says of its file's bytes; borrowed from the commit. */
+tdl__sums tdl__action_sums(const tdl__commit *commit, const tdl__action *action);
+
 /*
  * Adds what one line of a commit file says; `first` is true for the file's first line. Unknown
  * actions and fields, and blank lines, add nothing. Two actions in a line, and a second commitInfo,
@@ -62,7 +84,7 @@ bool tdl__path_safe(const char *path);
 
 /* Add the line for an action to a commit that is being written. */
 void tdl__action_add(tdl__text *text, const char *path, uint64_t size, uint64_t num_records,
-		     const uint32_t *crc);
+		     const tdl__sums *sums);
 void tdl__action_metadata(tdl__text *text, const char *table_id, const tdl_schema *schema);
 void tdl__action_remove(tdl__text *text, const char *path);
 

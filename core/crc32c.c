@@ -28,6 +28,8 @@
 static uint32_t steps[8][256];
 /* shift[k][b]: byte k of a register being b, with STREAM zero bytes behind it. */
 static uint32_t shift[4][256];
+/* x^(8n) for the length that sums are most often put together of. */
+static uint32_t block_zeros;
 static bool have_instruction;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -44,7 +46,7 @@ static uint32_t multiply(uint32_t a, uint32_t b)
 }
 
 /* x^(8n), what n zero bytes multiply a register by. */
-static uint32_t zeros(size_t n)
+static uint32_t zeros(uint64_t n)
 {
 	uint32_t result = ONE, power = ONE >> 8;
 
@@ -58,6 +60,7 @@ static uint32_t zeros(size_t n)
 
 static void prepare(void)
 {
+	block_zeros = zeros(TDL__CRC32C_BLOCK);
 	for (uint32_t b = 0; b < 256; b++) {
 		for (size_t k = 0; k < 8; k++)
 			steps[k][b] = multiply(zeros(k + 1), b);
@@ -136,4 +139,10 @@ uint32_t tdl__crc32c_portable(uint32_t crc, const void *bytes, size_t n)
 {
 	pthread_once(&once, prepare);
 	return ~by_tables(~crc, bytes, n);
+}
+
+uint32_t tdl__crc32c_combine(uint32_t first, uint32_t second, uint64_t n)
+{
+	pthread_once(&once, prepare);
+	return multiply(n == TDL__CRC32C_BLOCK ? block_zeros : zeros(n), first) ^ second;
 }

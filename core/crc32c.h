@@ -12,4 +12,9 @@ uint32_t tdl__crc32c(uint32_t crc, const void *bytes, size_t n);
 /* The same without the instruction. */
 uint32_t tdl__crc32c_portable(uint32_t crc, const void *bytes, size_t n);
 
+/* The sum of two stretches of bytes, from the sums of each; the second has n bytes. */
+uint32_t tdl__crc32c_combine(uint32_t first, uint32_t second, uint64_t n);
+/* The length that this is fastest for. */
+#define TDL__CRC32C_BLOCK (UINT64_C(1) << 20)
+
 #endif

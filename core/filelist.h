@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "action.h"
+
 /*
  * The data files of all versions, so that a version is two numbers and never costs a replay.
  *
@@ -19,7 +21,11 @@
  * Whether a file lacks its last newline decides where the next one begins in data.jsonl. It is
  * known for files with a checksum (their writer always ends rows), and learned for others when
  * first needed: `known` of a list is how many of its first files are settled. The few that do
- * lack it are in a sorted array of their own.
+ * lack it are in a sorted array of their own, and so are the checksums of blocks, which only large
+ * files have.
+ *
+ * A data file never changes, so what a commit said of its bytes holds for later commits that add
+ * it again without saying it.
  *
  * Not locked: history does that.
  */
@@ -30,10 +36,12 @@ typedef struct tdl__file_key {
 	const char *odd; /* NULL: the id counts */
 } tdl__file_key;
 
-#define TDL__FILE_HAS_CRC 1u /* its commit gave a checksum */
-#define TDL__FILE_KNOWN	  2u /* whether it lacks its last newline is settled */
-#define TDL__FILE_LACKS	  4u /* and it does */
-#define TDL__FILE_ODD	  8u /* its name is among the odd ones */
+#define TDL__FILE_HAS_CRC 1u  /* its commit gave a checksum */
+#define TDL__FILE_KNOWN	  2u  /* whether it lacks its last newline is settled */
+#define TDL__FILE_LACKS	  4u  /* and it does */
+#define TDL__FILE_ODD	  8u  /* its name is among the odd ones */
+#define TDL__FILE_BLOCKS  16u /* it has checksums of its blocks */
+#define TDL__FILE_ROWS	  32u /* and counts of their rows */
 
 typedef struct tdl__list {
 	uint64_t first; /* index of its first file */
@@ -44,6 +52,14 @@ typedef struct tdl__odd {
 	uint64_t index;
 	char *path;
 } tdl__odd;
+
+/* The checksums of a file's blocks, and their rows behind them. */
+typedef struct tdl__blocks {
+	uint64_t index;
+	uint64_t at;	   /* where they would be if those of all files were in one array */
+	uint32_t *numbers; /* never move while the list lives */
+	bool shared; /* they are another file's too, which stands before this one and frees them */
+} tdl__blocks;
 
 typedef struct tdl__filelist {
 	size_t count;
@@ -61,6 +77,15 @@ typedef struct tdl__filelist {
 	size_t odd_count, odd_cap;
 	uint64_t *lacks; /* sorted indexes */
 	size_t lacks_count, lacks_cap;
+	tdl__blocks *blocks; /* sorted by index */
+	size_t block_count, block_cap;
+	uint64_t number_count; /* all numbers that are not shared */
+
+	/* Files with a checksum by name and size: open addressing, index + 1, 0 free. Made when it
+	 * is first needed, of the files before `hashed`. */
+	uint64_t *slots;
+	size_t slot_count, slots_used;
+	uint64_t hashed;
 } tdl__filelist;
 
 void tdl__filelist_free(tdl__filelist *files);
@@ -76,7 +101,12 @@ void tdl__file_key_path(const tdl__file_key *key, char *out);
 
 /* Adds a file at the end of the array. False: no memory, nothing added. */
 bool tdl__filelist_add(tdl__filelist *files, const tdl__file_key *key, uint64_t size,
-		       uint64_t records, uint32_t crc, unsigned flags);
+		       uint64_t records, const tdl__sums *sums);
+/* Adds another with the name, size and sums of file `index`, and what else is known of it. */
+bool tdl__filelist_add_again(tdl__filelist *files, uint64_t index, uint64_t records);
+/* The newest file of this name and size that has a checksum, or UINT64_MAX. False: no memory. */
+bool tdl__filelist_find_sums(tdl__filelist *files, const tdl__file_key *key, uint64_t size,
+			     uint64_t *index);
 /* Takes back the files from index `count` on. */
 void tdl__filelist_cut(tdl__filelist *files, size_t count);
 /* Gives back the room that was made for more files. */
@@ -89,6 +119,8 @@ void tdl__filelist_settle(tdl__filelist *files, size_t list, uint64_t count);
 tdl__file_key tdl__filelist_key(const tdl__filelist *files, uint64_t index);
 uint64_t tdl__filelist_size(const tdl__filelist *files, uint64_t index);
 uint64_t tdl__filelist_records(const tdl__filelist *files, uint64_t index);
+/* What is said of its bytes; borrowed for as long as the list lives. */
+tdl__sums tdl__filelist_sums(const tdl__filelist *files, uint64_t index);
 /* Sums over the first `count` files of a list. */
 uint64_t tdl__filelist_bytes(const tdl__filelist *files, size_t list, uint64_t count);
 uint64_t tdl__filelist_rows(const tdl__filelist *files, size_t list, uint64_t count);
@@ -100,5 +132,14 @@ uint64_t tdl__filelist_offset(const tdl__filelist *files, size_t list, uint64_t 
 /* The file of the first `count` (> 0) that holds the byte at `offset`. */
 uint64_t tdl__filelist_locate(const tdl__filelist *files, size_t list, uint64_t count,
 			      uint64_t offset);
+
+/*
+ * For the index's file: index and `at` of each file that has checksums of blocks, two numbers a
+ * file, and all their numbers one after the other; and back, into files that have none yet. False:
+ * no memory, or they do not hold.
+ */
+void tdl__filelist_save_blocks(const tdl__filelist *files, uint64_t *entries, uint32_t *numbers);
+bool tdl__filelist_load_blocks(tdl__filelist *files, const uint64_t *entries, uint64_t count,
+			       const uint32_t *numbers, uint64_t number_count);
 
 #endif

@@ -18,7 +18,7 @@
 
 /* About 45 million versions. More than that is replayed. */
 #define INDEX_MAX ((uint64_t)4 << 30)
-#define FORMAT	  2u
+#define FORMAT	  3u
 
 struct header {
 	char magic[8];
@@ -27,9 +27,10 @@ struct header {
 	char table_id[64];
 	uint64_t versions, lists, files, lacks, odd;
 	uint64_t operations, metas, text;
+	uint64_t blocks, numbers;	/* files with checksums of blocks, and those */
 	uint64_t log_device, log_inode; /* of the log's folder */
 	uint32_t body_crc;
-	uint8_t zero[88];
+	uint8_t zero[72];
 	uint32_t header_crc; /* of all before it */
 };
 
@@ -47,11 +48,30 @@ struct section {
 };
 
 enum {
-	SECTIONS = 10
+	SECTIONS = 12
 };
 
-/* The stretches behind the header, in order; the odd names' indexes come apart. */
-static void sections(const tdl__history *history, uint64_t *odd, const tdl__text *text,
+/* What the history does not have in the form it is written in. */
+struct apart {
+	uint64_t *odd; /* the odd names' indexes */
+	uint64_t odd_count;
+	uint64_t *blocks; /* two numbers for each file that has checksums of blocks */
+	uint64_t block_count;
+	uint32_t *numbers; /* of all blocks */
+	uint64_t number_count;
+	tdl__text text;
+};
+
+static void free_apart(struct apart *apart)
+{
+	free(apart->odd);
+	free(apart->blocks);
+	free(apart->numbers);
+	tdl__text_free(&apart->text);
+}
+
+/* The stretches behind the header, in order. */
+static void sections(const tdl__history *history, const struct apart *apart,
 		     struct section out[SECTIONS])
 {
 	const tdl__filelist *files = &history->files;
@@ -65,8 +85,10 @@ static void sections(const tdl__history *history, uint64_t *odd, const tdl__text
 	out[5] = (struct section){ files->crcs, n * 4 };
 	out[6] = (struct section){ files->flags, n };
 	out[7] = (struct section){ files->lacks, files->lacks_count * 8 };
-	out[8] = (struct section){ odd, files->odd_count * 8 };
-	out[9] = (struct section){ text->p, text->n };
+	out[8] = (struct section){ apart->odd, apart->odd_count * 8 };
+	out[9] = (struct section){ apart->blocks, apart->block_count * 16 };
+	out[10] = (struct section){ apart->numbers, apart->number_count * 4 };
+	out[11] = (struct section){ apart->text.p, apart->text.n };
 }
 
 static const char *id_of(const tdl__history *history, uint32_t meta)
@@ -116,11 +138,29 @@ static bool write_all(int fd, const struct header *header, const struct section 
 	return true;
 }
 
+static bool set_apart(const tdl__history *history, struct apart *apart)
+{
+	const tdl__filelist *files = &history->files;
+
+	apart->odd_count = files->odd_count;
+	apart->block_count = files->block_count;
+	apart->number_count = files->number_count;
+	apart->odd = calloc(files->odd_count + 1, sizeof *apart->odd);
+	apart->blocks = calloc(files->block_count + 1, 2 * sizeof *apart->blocks);
+	apart->numbers = calloc(files->number_count + 1, sizeof *apart->numbers);
+	if (apart->odd == NULL || apart->blocks == NULL || apart->numbers == NULL)
+		return false;
+	for (size_t i = 0; i < files->odd_count; i++)
+		apart->odd[i] = files->odd[i].index;
+	tdl__filelist_save_blocks(files, apart->blocks, apart->numbers);
+	make_text(history, &apart->text);
+	return !apart->text.failed;
+}
+
 /* With the read lock held. */
 static bool write_index(tdl__history *history, int fd)
 {
-	_cleanup_free_ uint64_t *odd = calloc(history->files.odd_count + 1, sizeof *odd);
-	_cleanup_text_ tdl__text text = { 0 };
+	__attribute__((cleanup(free_apart))) struct apart apart = { 0 };
 	struct header header = {
 		.format = FORMAT,
 		.order = 0x01020304,
@@ -131,6 +171,8 @@ static bool write_index(tdl__history *history, int fd)
 		.odd = history->files.odd_count,
 		.operations = history->operation_count,
 		.metas = history->meta_count,
+		.blocks = history->files.block_count,
+		.numbers = history->files.number_count,
 	};
 	struct section all[SECTIONS];
 	const char *id;
@@ -138,7 +180,7 @@ static bool write_index(tdl__history *history, int fd)
 
 	/* What was shown and is not in the log any more, or what is not known to be, is not for
 	 * others. */
-	if (odd == NULL || history->count == 0 || history->rewritten)
+	if (history->count == 0 || history->rewritten || !set_apart(history, &apart))
 		return false;
 	id = id_of(history, history->versions[0].meta);
 	if (strlen(id) >= sizeof header.table_id || tdl__sys_fstat(history->log.dir, &st) != 0)
@@ -147,13 +189,8 @@ static bool write_index(tdl__history *history, int fd)
 	header.log_inode = st.st_ino;
 	memcpy(header.magic, magic, sizeof magic);
 	memcpy(header.table_id, id, strlen(id));
-	for (size_t i = 0; i < history->files.odd_count; i++)
-		odd[i] = history->files.odd[i].index;
-	make_text(history, &text);
-	if (text.failed)
-		return false;
-	header.text = text.n;
-	sections(history, odd, &text, all);
+	header.text = apart.text.n;
+	sections(history, &apart, all);
 	for (int i = 0; i < SECTIONS; i++)
 		header.body_crc = tdl__crc32c(header.body_crc, all[i].p, all[i].bytes);
 	header.header_crc = tdl__crc32c(0, &header, offsetof(struct header, header_crc));
@@ -208,10 +245,12 @@ static bool read_header(int fd, const struct stat *st, struct header *header)
 	if (header->versions == 0 || header->versions > size || header->lists == 0 ||
 	    header->lists > size || header->files > size || header->lacks > size ||
 	    header->odd > size || header->operations > size || header->metas == 0 ||
-	    header->metas > size || header->text > size)
+	    header->metas > size || header->text > size || header->blocks > size ||
+	    header->numbers > size)
 		return false;
 	need += header->versions * sizeof(tdl__version) + header->lists * 16 + header->files * 37 +
-		header->lacks * 8 + header->odd * 8 + header->text;
+		header->lacks * 8 + header->odd * 8 + header->blocks * 16 + header->numbers * 4 +
+		header->text;
 	return need == size;
 }
 
@@ -230,8 +269,8 @@ static bool allocate(void *array, size_t *cap, uint64_t count, size_t size)
 	return true;
 }
 
-static bool read_body(int fd, const struct header *header, tdl__history *history, uint64_t **odd,
-		      tdl__text *text)
+static bool read_body(int fd, const struct header *header, tdl__history *history,
+		      struct apart *apart)
 {
 	tdl__filelist *files = &history->files;
 	struct section all[SECTIONS];
@@ -246,17 +285,20 @@ static bool read_body(int fd, const struct header *header, tdl__history *history
 	    !allocate(&files->crcs, &files->crcs_cap, header->files, 4) ||
 	    !allocate(&files->flags, &files->flags_cap, header->files, 1) ||
 	    !allocate(&files->lacks, &files->lacks_cap, header->lacks, 8) ||
-	    !allocate(odd, &cap, header->odd, 8) ||
-	    !allocate(&text->p, &text->cap, header->text, 1))
+	    !allocate(&apart->odd, &cap, header->odd, 8) ||
+	    !allocate(&apart->blocks, &cap, header->blocks, 16) ||
+	    !allocate(&apart->numbers, &cap, header->numbers, 4) ||
+	    !allocate(&apart->text.p, &apart->text.cap, header->text, 1))
 		return false;
 	history->count = header->versions;
 	files->list_count = header->lists;
 	files->count = header->files;
 	files->lacks_count = header->lacks;
-	files->odd_count = header->odd; /* their names follow; until then none are there */
-	text->n = header->text;
-	sections(history, *odd, text, all);
-	files->odd_count = 0;
+	apart->odd_count = header->odd;
+	apart->block_count = header->blocks;
+	apart->number_count = header->numbers;
+	apart->text.n = header->text;
+	sections(history, apart, all);
 	for (int i = 0; i < SECTIONS; i++) {
 		size_t got;
 
@@ -347,8 +389,9 @@ static bool take_metas(tdl__history *history, const struct header *header, const
 
 static bool flags_hold(const tdl__filelist *files)
 {
-	const unsigned all = TDL__FILE_HAS_CRC | TDL__FILE_KNOWN | TDL__FILE_LACKS | TDL__FILE_ODD;
-	size_t odd = 0, lacks = 0;
+	const unsigned all = TDL__FILE_HAS_CRC | TDL__FILE_KNOWN | TDL__FILE_LACKS | TDL__FILE_ODD |
+			     TDL__FILE_BLOCKS | TDL__FILE_ROWS;
+	size_t odd = 0, lacks = 0, blocks = 0;
 
 	for (size_t i = 0; i < files->count; i++) {
 		unsigned flags = files->flags[i];
@@ -357,11 +400,18 @@ static bool flags_hold(const tdl__filelist *files)
 			return false;
 		if ((flags & TDL__FILE_ODD) != 0)
 			odd++;
+		if ((flags & TDL__FILE_BLOCKS) != 0)
+			blocks++;
+		else if ((flags & TDL__FILE_ROWS) != 0)
+			return false;
+		if ((flags & TDL__FILE_BLOCKS) != 0 && (flags & TDL__FILE_HAS_CRC) == 0)
+			return false;
 		if ((flags & TDL__FILE_LACKS) != 0 &&
 		    (lacks >= files->lacks_count || files->lacks[lacks++] != i))
 			return false;
 	}
-	return odd == files->odd_count && lacks == files->lacks_count;
+	return odd == files->odd_count && lacks == files->lacks_count &&
+	       blocks == files->block_count;
 }
 
 /* No list may hold 2^63 bytes or rows, counted over every file up to the next list. */
@@ -493,8 +543,8 @@ static bool log_holds(tdl__history *history)
 
 static bool load(tdl__history *history, int dir, const char *name)
 {
-	_cleanup_free_ uint64_t *odd = NULL;
-	_cleanup_text_ tdl__text text = { 0 };
+	__attribute__((cleanup(free_apart))) struct apart apart = { 0 };
+	const tdl__text *text = &apart.text;
 	_cleanup_close_ int fd = -1;
 	struct header header;
 	struct stat st;
@@ -502,11 +552,14 @@ static bool load(tdl__history *history, int dir, const char *name)
 
 	return tdl__sys_open_beneath(dir, name, &fd, &st) == 0 && read_header(fd, &st, &header) &&
 	       header.versions < INT64_MAX && is_bound(history, &header) &&
-	       read_body(fd, &header, history, &odd, &text) &&
-	       take_odd(history, &header, odd, &text, &at) &&
-	       take_operations(history, &header, &text, &at) &&
-	       take_metas(history, &header, &text, &at) && flags_hold(&history->files) &&
-	       sums_hold(&history->files) && versions_hold(history) &&
+	       read_body(fd, &header, history, &apart) &&
+	       take_odd(history, &header, apart.odd, text, &at) &&
+	       take_operations(history, &header, text, &at) &&
+	       take_metas(history, &header, text, &at) &&
+	       tdl__filelist_load_blocks(&history->files, apart.blocks, apart.block_count,
+					 apart.numbers, apart.number_count) &&
+	       flags_hold(&history->files) && sums_hold(&history->files) &&
+	       versions_hold(history) &&
 	       strcmp(id_of(history, history->versions[0].meta), header.table_id) == 0 &&
 	       log_holds(history);
 }

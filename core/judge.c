@@ -11,6 +11,7 @@
 #include "crc32c.h"
 #include "error.h"
 #include "sys.h"
+#include "wide.h"
 
 #define PIECE	    ((size_t)1 << 20)
 #define FIRST_PIECE ((size_t)16 << 10)
@@ -24,7 +25,12 @@ struct tdl__judge {
 	tdl__rows *rows;
 	uint64_t taken; /* bytes of input */
 	uint64_t size;	/* bytes of stored rows */
-	uint32_t crc;	/* of them */
+
+	/* Sums of the blocks of them: of those that are full, and of the last one. */
+	uint32_t *blocks, *newlines;
+	size_t count, blocks_cap, newlines_cap;
+	uint32_t crc, lines;
+	uint32_t whole; /* of all full blocks */
 };
 
 static int cannot_write(const tdl__judge *judge, int why, tdl_error *error)
@@ -46,6 +52,44 @@ static int start(tdl__judge *judge, tdl_error *error)
 	return why == 0 ? 0 : cannot_write(judge, why, error);
 }
 
+static bool end_block(tdl__judge *judge, uint64_t n)
+{
+	size_t count = judge->count;
+
+	judge->whole = tdl__crc32c_combine(judge->whole, judge->crc, n);
+	/* Of so many blocks the log does not tell. */
+	if (count < TDL__BLOCKS_MAX) {
+		if (!tdl__reserve(&judge->blocks, &judge->blocks_cap, count + 1,
+				  sizeof *judge->blocks) ||
+		    !tdl__reserve(&judge->newlines, &judge->newlines_cap, count + 1,
+				  sizeof *judge->newlines))
+			return false;
+		judge->blocks[count] = judge->crc;
+		judge->newlines[count] = judge->lines;
+	}
+	judge->count++;
+	judge->crc = judge->lines = 0;
+	return true;
+}
+
+/* Every byte is summed once, for its block. */
+static bool sum(tdl__judge *judge, const char *bytes, size_t n)
+{
+	while (n > 0) {
+		uint64_t room = TDL__BLOCK - judge->size % TDL__BLOCK;
+		size_t part = n < room ? n : (size_t)room;
+
+		judge->crc = tdl__crc32c(judge->crc, bytes, part);
+		judge->lines += (uint32_t)tdl__count_newlines(bytes, part);
+		judge->size += part;
+		if (judge->size % TDL__BLOCK == 0 && !end_block(judge, TDL__BLOCK))
+			return false;
+		bytes += part;
+		n -= part;
+	}
+	return true;
+}
+
 static int take_rows(void *context, const char *bytes, size_t n, bool verbatim, tdl_error *error)
 {
 	tdl__judge *judge = context;
@@ -57,9 +101,7 @@ static int take_rows(void *context, const char *bytes, size_t n, bool verbatim, 
 		return r;
 	if (judge->file != NULL && (why = tdl__sys_write(judge->file->fd, bytes, n)) != 0)
 		return cannot_write(judge, why, error);
-	judge->crc = tdl__crc32c(judge->crc, bytes, n);
-	judge->size += n;
-	return 0;
+	return sum(judge, bytes, n) ? 0 : tdl__fail_nomem(error);
 }
 
 tdl__judge *tdl__judge_new(tdl_staging *staging, tdl_staged *source, const char *name,
@@ -90,6 +132,8 @@ void tdl__judge_free(tdl__judge *judge)
 		tdl_staged_remove(judge->file, NULL);
 	tdl_staged_free(judge->file);
 	tdl__rows_free(judge->rows);
+	free(judge->blocks);
+	free(judge->newlines);
 	free(judge->name);
 	free(judge);
 }
@@ -150,6 +194,8 @@ int tdl__judge_finish(tdl__judge *judge, tdl__part *part, tdl_staged **file, tdl
 	/* The rows are there as they should be, and more is: blank lines. */
 	if (r == 0 && judge->file == NULL && !tdl__rows_verbatim(judge->rows))
 		r = start(judge, error);
+	if (r == 0 && judge->size % TDL__BLOCK != 0 && !end_block(judge, judge->size % TDL__BLOCK))
+		r = tdl__fail_nomem(error);
 	if (r < 0)
 		return r;
 	*file = judge->file != NULL ? judge->file : judge->source;
@@ -158,9 +204,14 @@ int tdl__judge_finish(tdl__judge *judge, tdl__part *part, tdl_staged **file, tdl
 		.name = (*file)->file_name,
 		.size = judge->size,
 		.num_records = tdl__rows_count(judge->rows),
-		.crc = judge->crc,
+		.sums = { .has_crc = true, .crc = judge->whole },
 		.schema = judge->schema,
 	};
+	/* A file of one block needs no more than its own sum. */
+	if (judge->count > 1 && judge->count <= TDL__BLOCKS_MAX) {
+		part->sums.blocks = judge->blocks;
+		part->sums.rows = judge->newlines;
+	}
 	memcpy(part->hex, (*file)->hex, sizeof part->hex);
 	return 0;
 }

@@ -31,8 +31,8 @@ uint64_t tdl__judge_taken(const tdl__judge *judge);
  * taken. */
 int tdl__judge_read(tdl__judge *judge, int fd, const tdl_commit_options *options, tdl_error *error);
 
-/* The end: fills `part`, and *file gets the staged file that holds it, the source or the judge's.
- * Errors: as tdl__rows_finish(), IO. */
+/* The end: fills `part`, which borrows from the judge, and *file gets the staged file that holds
+ * it, the source or the judge's. Errors: as tdl__rows_finish(), IO. */
 int tdl__judge_finish(tdl__judge *judge, tdl__part *part, tdl_staged **file, tdl_error *error);
 
 /* That it judges by. */

@@ -108,13 +108,12 @@ static void each_file(tdl__history *history, const tdl__version *version, bool i
 	for (uint64_t i = 0; i < version->files; i++) {
 		uint64_t index = files->lists[version->list].first + i;
 		tdl__file_key key = tdl__filelist_key(files, index);
-		bool has_crc = (files->flags[index] & TDL__FILE_HAS_CRC) != 0;
+		tdl__sums sums = tdl__filelist_sums(files, index);
 
 		tdl__file_key_path(&key, path);
 		if (is_add)
 			tdl__action_add(lines, path, tdl__filelist_size(files, index),
-					tdl__filelist_records(files, index),
-					has_crc ? &files->crcs[index] : NULL);
+					tdl__filelist_records(files, index), &sums);
 		else
 			tdl__action_remove(lines, path);
 	}
@@ -150,7 +149,7 @@ static int make_text(tdl_table *table, enum tdl__change change, const tdl__part 
 		char name[PART_NAME_MAX];
 
 		part_name(name, part->hex);
-		tdl__action_add(&lines, name, part->size, part->num_records, &part->crc);
+		tdl__action_add(&lines, name, part->size, part->num_records, &part->sums);
 	}
 	tdl__commit_info(text, time_after(base->info.timestamp), names[change], base->info.version,
 			 base->version.crc, options, lines.p != NULL ? lines.p : "", lines.n);

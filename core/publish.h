@@ -11,7 +11,7 @@ typedef struct tdl__part {
 	char hex[TDL__HEX_MAX]; /* of its name as a data file */
 	uint64_t size;
 	uint64_t num_records;
-	uint32_t crc;
+	tdl__sums sums;		  /* borrowed from who made it */
 	const tdl_schema *schema; /* that its rows were checked against */
 } tdl__part;
 

@@ -90,10 +90,20 @@ static tdl__file_key action_key(const tdl__commit *commit, const tdl__action *ac
 	return tdl__file_key_of(tdl__commit_string(commit, action->path));
 }
 
-static bool add_action(tdl__history *history, const tdl__file_key *key, const tdl__action *action)
+/* A file never changes: where an add does not say what its bytes are, what an earlier one of the
+ * same file said holds. */
+static bool add_action(tdl__history *history, const tdl__commit *commit, const tdl__file_key *key,
+		       const tdl__action *action)
 {
-	return tdl__filelist_add(&history->files, key, action->size, action->num_records,
-				 action->crc, action->has_crc ? TDL__FILE_HAS_CRC : 0);
+	tdl__filelist *files = &history->files;
+	tdl__sums sums = tdl__action_sums(commit, action);
+	uint64_t known = UINT64_MAX;
+
+	if (!sums.has_crc && !tdl__filelist_find_sums(files, key, action->size, &known))
+		return false;
+	if (known != UINT64_MAX)
+		return tdl__filelist_add_again(files, known, action->num_records);
+	return tdl__filelist_add(files, key, action->size, action->num_records, &sums);
 }
 
 /* Whether a commit leaves the live files as they are, but for new ones behind them: almost every
@@ -134,7 +144,7 @@ static int extend(tdl__history *history, const tdl__commit *commit, tdl__version
 			continue;
 		else if (!fits(bytes, action->size) || !fits(rows, action->num_records))
 			r = too_much(error);
-		else if (!add_action(history, &key, action))
+		else if (!add_action(history, commit, &key, action))
 			r = tdl__fail_nomem(error);
 		else
 			*slot = ++count;
@@ -174,7 +184,7 @@ static int work_out(tdl__history *history, const tdl__commit *commit, struct wor
 				work->sources[*slot - 1] = DEAD;
 			continue;
 		}
-		if (!add_action(history, &key, action))
+		if (!add_action(history, commit, &key, action))
 			return tdl__fail_nomem(error);
 		if (*slot != 0 && work->sources[*slot - 1] != DEAD) {
 			work->sources[*slot - 1] = added;
@@ -222,14 +232,10 @@ static int start_list(tdl__history *history, const struct work *work, size_t bef
 		files->lists[files->list_count - 1].first = before;
 	for (uint32_t i = 0; i < work->count && !in_place; i++) {
 		uint64_t source = work->sources[i];
-		tdl__file_key key;
 
 		if (source == DEAD)
 			continue;
-		key = tdl__filelist_key(files, source);
-		if (!tdl__filelist_add(files, &key, tdl__filelist_size(files, source),
-				       tdl__filelist_records(files, source), files->crcs[source],
-				       files->flags[source])) {
+		if (!tdl__filelist_add_again(files, source, tdl__filelist_records(files, source))) {
 			files->list_count--;
 			return tdl__fail_nomem(error);
 		}

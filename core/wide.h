@@ -169,4 +169,29 @@ static inline bool tdl__is_word(char c)
 	       c == '_' || c == '.' || c == '+' || c == '-';
 }
 
+/* Reads n bytes. How many of them are newlines. */
+static inline size_t tdl__count_newlines(const char *p, size_t n)
+{
+	size_t count = 0;
+
+#ifdef __SSE2__
+	const __m128i newline = _mm_set1_epi8('\n'), zero = _mm_setzero_si128();
+
+	while (n >= 16) {
+		/* A byte counts to 255. */
+		size_t rounds = n / 16 < 255 ? n / 16 : 255;
+		__m128i found = zero;
+
+		for (size_t i = 0; i < rounds; i++, p += 16)
+			found = _mm_sub_epi8(found, _mm_cmpeq_epi8(tdl__load16(p), newline));
+		found = _mm_sad_epu8(found, zero);
+		count += (size_t)(_mm_cvtsi128_si32(found) + _mm_extract_epi16(found, 4));
+		n -= rounds * 16;
+	}
+#endif
+	for (; n > 0; n--, p++)
+		count += *p == '\n';
+	return count;
+}
+
 #endif

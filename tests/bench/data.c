@@ -89,8 +89,32 @@ struct content {
 	char *bytes;
 	size_t n;
 	uint64_t rows;
-	uint32_t crc;
+	tdl__sums sums;
 };
+
+/* As a writer of ours sums up. */
+static void sum_up(struct content *content)
+{
+	size_t count = (size_t)tdl__block_count(content->n);
+	uint32_t *numbers = calloc(2 * count, sizeof *numbers);
+
+	if (numbers == NULL)
+		err(1, "calloc");
+	for (size_t i = 0; i < count; i++) {
+		const char *block = content->bytes + i * TDL__BLOCK;
+		size_t n = i + 1 < count ? TDL__BLOCK : content->n - i * TDL__BLOCK;
+
+		numbers[i] = tdl__crc32c(0, block, n);
+		for (size_t k = 0; k < n; k++)
+			numbers[count + i] += block[k] == '\n';
+	}
+	content->sums = (tdl__sums){
+		.has_crc = true,
+		.crc = tdl__crc32c(0, content->bytes, content->n),
+		.blocks = count > 1 ? numbers : NULL,
+		.rows = count > 1 ? numbers + count : NULL,
+	};
+}
 
 static struct content make_content(size_t bytes)
 {
@@ -101,7 +125,7 @@ static struct content make_content(size_t bytes)
 	do {
 		content.n += order(content.bytes + content.n, (unsigned)content.rows++);
 	} while (content.n < bytes);
-	content.crc = tdl__crc32c(0, content.bytes, content.n);
+	sum_up(&content);
 	return content;
 }
 
@@ -146,7 +170,7 @@ static void make_commit(struct table *table, int64_t version, bool overwrite, co
 
 	if (overwrite && before[0] != '\0')
 		tdl__action_remove(&lines, before);
-	tdl__action_add(&lines, part, table->content.n, table->content.rows, &table->content.crc);
+	tdl__action_add(&lines, part, table->content.n, table->content.rows, &table->content.sums);
 	tdl__commit_info(&text, INT64_C(1700000000000) + version * 1000,
 			 overwrite ? "OVERWRITE" : "APPEND", version - 1, table->previous, NULL,
 			 lines.p, lines.n);

@@ -16,6 +16,16 @@ static void need(bool holds)
 		abort();
 }
 
+static void check_blocks(tdl__sums fast, const struct slow_action *slow)
+{
+	size_t n = slow->block_count * sizeof(uint32_t);
+
+	need((fast.blocks != NULL) == (slow->blocks != NULL));
+	need((fast.rows != NULL) == (slow->rows != NULL));
+	need(slow->blocks == NULL || memcmp(fast.blocks, slow->blocks, n) == 0);
+	need(slow->rows == NULL || memcmp(fast.rows, slow->rows, n) == 0);
+}
+
 static void check_same(const tdl__commit *fast, const struct slow_commit *slow)
 {
 	need(fast->has_info == slow->has_info);
@@ -46,6 +56,7 @@ static void check_same(const tdl__commit *fast, const struct slow_commit *slow)
 			continue;
 		need(a->size == (uint64_t)b->size && a->num_records == (uint64_t)b->records);
 		need(a->has_crc == b->has_crc && (!a->has_crc || a->crc == b->crc));
+		check_blocks(tdl__action_sums(fast, a), b);
 	}
 }
 

@@ -3,7 +3,7 @@
  * An index that somebody has tampered with, checksums and all: it is ignored, or it gives a history
  * of which every question is answered without harm, also when commits are replayed behind it.
  *
- * An input is a list of edits of a good index, three bytes each: where (the eight counts of the
+ * An input is a list of edits of a good index, three bytes each: where (the ten counts of the
  * header, then the body) and what. The file gets the length that the counts ask for.
  */
 #include <fcntl.h>
@@ -22,7 +22,8 @@
 /* Where things are in the file; index.h has its order. */
 #define HEADER	   256u
 #define COUNTS	   80u
-#define BODY_CRC   156u
+#define COUNT_MAX  10u
+#define BODY_CRC   176u
 #define HEADER_CRC 252u
 #define LENGTH_MAX 16384u
 #define COVERED	   5
@@ -30,6 +31,26 @@
 
 static unsigned char good[LENGTH_MAX], file[LENGTH_MAX];
 static size_t good_length;
+
+/* A file of three blocks, twice: the second time as who knows no checksums adds it. */
+static void put_large(int64_t version)
+{
+	uint32_t blocks[3] = { 1, 2, 3 }, rows[3] = { 4, 5, 6 };
+	uint64_t size = 2 * TDL__BLOCK + 1;
+	tdl__sums sums = { true, 0, blocks, rows }, none = { 0 };
+	tdl__text lines = { 0 };
+
+	sums.crc = tdl__crc32c_combine(tdl__crc32c_combine(1, 2, TDL__BLOCK), 3, 1);
+	tdl__text_add(&lines, FOREIGN_META, strlen(FOREIGN_META));
+	tdl__action_add(&lines, PART "3.jsonl", size, 15, &sums);
+	tdl__action_remove(&lines, PART "3.jsonl");
+	tdl__action_add(&lines, PART "3.jsonl", size, 15, &none);
+	tdl__text_add(&lines, "", 1);
+	if (lines.failed)
+		abort();
+	put_commit("t", version, lines.p);
+	tdl__text_free(&lines);
+}
 
 static void set_up(void)
 {
@@ -45,7 +66,7 @@ static void set_up(void)
 		   "{\"add\":{\"path\":\"" PART "1.jsonl\",\"size\":9,\"numRecords\":1,"
 		   "\"crc32c\":7}}\n");
 	put_commit("t", 3, remove_line(PART "0.jsonl"));
-	put_commit("t", 4, FOREIGN_META);
+	put_large(4);
 	put_bytes(in_scratch("t/" PART "0.jsonl"), "abc\n", 4);
 	put_bytes(in_scratch("t/odd"), "abc", 3);
 	table = open_table("t");
@@ -82,10 +103,12 @@ static uint64_t count_of(unsigned nth)
 /* The length that the counts ask for; 0: too much. */
 static size_t length_of(void)
 {
-	static const unsigned sizes[8] = { 32, 16, 37, 8, 8, 0, 0, 1 };
+	static const unsigned sizes[COUNT_MAX] = {
+		sizeof(tdl__version), 16, 37, 8, 8, 0, 0, 1, 16, 4
+	};
 	uint64_t length = HEADER;
 
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < COUNT_MAX; i++) {
 		if (count_of(i) > LENGTH_MAX)
 			return 0;
 		length += count_of(i) * sizes[i];
@@ -104,7 +127,7 @@ static void make_file(const uint8_t *edits, size_t n)
 		size_t at = (size_t)edits[0] | (size_t)edits[1] << 8;
 
 		/* Of a count the low byte, so that most of them are possible. */
-		at = at < 8 ? COUNTS + 8 * at : HEADER + at - 8;
+		at = at < COUNT_MAX ? COUNTS + 8 * at : HEADER + at - COUNT_MAX;
 		if (at < sizeof file)
 			file[at] = edits[2];
 	}
@@ -116,6 +139,14 @@ static void make_file(const uint8_t *edits, size_t n)
 	crc = tdl__crc32c(0, file, HEADER_CRC);
 	memcpy(file + HEADER_CRC, &crc, sizeof crc);
 	put_bytes(in_scratch("t/_delta_log/" TDL__INDEX_NAME), file, length);
+}
+
+/* Whether this file and the library still agree on where things are. */
+static void check_layout(void)
+{
+	make_file(NULL, 0);
+	if (memcmp(file, good, good_length) != 0 || length_of() != good_length)
+		abort();
 }
 
 static void ask_snapshot(tdl_snapshot *snapshot, uint64_t files)
@@ -189,8 +220,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	tdl_table *table;
 
-	if (good_length == 0)
+	if (good_length == 0) {
 		set_up();
+		check_layout();
+	}
 	make_file(data, size);
 	if (!is_believed())
 		return 0;

@@ -121,6 +121,91 @@ static bool metadata(struct slow_commit *commit, const struct slow_node *node)
 	return true;
 }
 
+/* A number of four bytes for each block, in base64; NULL: it is not that. */
+static uint32_t *numbers(const struct slow_node *node, size_t count)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	size_t bits = count * 32, digit_count = (bits + 5) / 6, length = (digit_count + 3) / 4 * 4;
+	uint32_t *out;
+	char *chars = NULL;
+
+	if (!text(node, &chars))
+		return NULL;
+	out = calloc(count + 1, sizeof *out);
+	if (out == NULL)
+		abort();
+	if (strlen(chars) != length)
+		goto wrong;
+	for (size_t i = 0; i < length; i++) {
+		const char *digit = i < digit_count ? strchr(digits, chars[i]) : NULL;
+
+		if (i >= digit_count && chars[i] == '=')
+			continue;
+		if (digit == NULL)
+			goto wrong;
+		for (size_t k = 0; k < 6; k++) {
+			size_t bit = i * 6 + k;
+
+			if (((digit - digits) >> (5 - k) & 1) == 0)
+				continue;
+			if (bit >= bits)
+				goto wrong;
+			/* Most significant bit first in a byte, least significant byte first. */
+			out[bit / 32] |= UINT32_C(1) << (bit % 32 / 8 * 8 + 7 - bit % 8);
+		}
+	}
+	free(chars);
+	return out;
+wrong:
+	free(chars);
+	free(out);
+	return NULL;
+}
+
+/* The sum with so many zero bytes behind it. */
+static uint32_t with_zeros(uint32_t crc, uint64_t n)
+{
+	while (n-- > 0)
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+	return crc;
+}
+
+static bool blocks(struct slow_action *action, const struct slow_node *sums,
+		   const struct slow_node *rows)
+{
+	const uint64_t size = (uint64_t)action->size, block = 1048576;
+	uint32_t crc = 0;
+
+	action->block_count = size / block + (size % block != 0);
+	if (sums == NULL)
+		return rows == NULL;
+	/* No line of a test is long enough for more. */
+	if (!action->has_crc || action->block_count > 1000000)
+		return false;
+	action->blocks = numbers(sums, action->block_count);
+	if (action->blocks == NULL)
+		return false;
+	if (rows != NULL && (action->rows = numbers(rows, action->block_count)) == NULL)
+		return false;
+	for (size_t i = 0; i < action->block_count; i++) {
+		uint64_t n = size - i * block < block ? size - i * block : block;
+
+		if (rows != NULL && action->rows[i] > n)
+			return false;
+		crc = with_zeros(crc, n) ^ action->blocks[i];
+	}
+	return crc == action->crc;
+}
+
+static void clear_action(struct slow_action *action)
+{
+	free(action->path);
+	free(action->blocks);
+	free(action->rows);
+}
+
 static bool file(struct slow_commit *commit, const struct slow_node *node, bool is_add)
 {
 	struct slow_action action = { .is_add = is_add };
@@ -138,6 +223,10 @@ static bool file(struct slow_commit *commit, const struct slow_node *node, bool 
 	action.has_crc = is_add && crc != NULL && small(crc, &value);
 	if (action.has_crc)
 		action.crc = (uint32_t)value;
+	if (is_add && !blocks(&action, slow_member(node, "blocks"), slow_member(node, "rows"))) {
+		clear_action(&action);
+		return false;
+	}
 	commit->actions = realloc(commit->actions, (commit->count + 1) * sizeof action);
 	if (commit->actions == NULL)
 		abort();
@@ -211,7 +300,7 @@ bool slow_commit_file(struct slow_commit *commit, const char *bytes, size_t n)
 void slow_commit_clear(struct slow_commit *commit)
 {
 	for (size_t i = 0; i < commit->count; i++)
-		free(commit->actions[i].path);
+		clear_action(&commit->actions[i]);
 	free(commit->actions);
 	free(commit->operation);
 	free(commit->id);

@@ -13,6 +13,8 @@
 struct slow_action {
 	bool is_add, has_crc;
 	uint32_t crc;
+	uint32_t *blocks, *rows; /* NULL: unsaid */
+	size_t block_count;
 	char *path; /* NULL in a remove: of no file that could be there */
 	int64_t size, records;
 };

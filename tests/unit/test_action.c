@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "action.h"
+#include "crc32c.h"
 #include "schema.h"
 
 static tdl_error error;
@@ -464,13 +465,13 @@ Test(action, what_is_written_is_read)
 	tdl__commit commit = { 0 };
 	tdl__text text = { 0 };
 	tdl_schema *schema;
-	uint32_t crc = 4026531839u;
+	tdl__sums sums = { .has_crc = true, .crc = 4026531839u }, none = { 0 };
 	char *line;
 
 	cr_assert_eq(tdl_schema_parse(columns, 2, &schema, NULL), 0);
 	tdl__action_metadata(&text, "the-id", schema);
-	tdl__action_add(&text, P, UINT64_C(9223372036854775807), 3, &crc);
-	tdl__action_add(&text, "a \"b\"\\/\xc3\xa9", 0, 0, NULL);
+	tdl__action_add(&text, P, UINT64_C(9223372036854775807), 3, &sums);
+	tdl__action_add(&text, "a \"b\"\\/\xc3\xa9", 0, 0, &none);
 	tdl__action_remove(&text, "a \"b\"\\/\xc3\xa9");
 	cr_assert_not(text.failed);
 	for (line = strtok(text.p, "\n"); line != NULL; line = strtok(NULL, "\n"))
@@ -478,7 +479,7 @@ Test(action, what_is_written_is_read)
 	cr_assert(tdl__schema_equal(commit.schema, schema));
 	cr_assert_eq(commit.count, 3);
 	cr_assert(commit.actions[0].has_crc);
-	cr_assert_eq(commit.actions[0].crc, crc);
+	cr_assert_eq(commit.actions[0].crc, sums.crc);
 	cr_assert_eq(commit.actions[0].size, INT64_MAX);
 	for (int i = 1; i < 3; i++)
 		cr_assert_str_eq(tdl__commit_string(&commit, commit.actions[i].path),
@@ -486,4 +487,89 @@ Test(action, what_is_written_is_read)
 	tdl__commit_free(&commit);
 	tdl__text_free(&text);
 	tdl_schema_free(schema);
+}
+
+/* Three blocks with these sums and rows; what the whole file's sum is follows from them. */
+static void make_large(tdl__text *text, uint64_t size, const uint32_t *blocks, const uint32_t *rows,
+		       uint32_t wrong)
+{
+	tdl__sums sums = { .has_crc = true, .blocks = blocks, .rows = rows };
+
+	sums.crc = tdl__crc32c_combine(blocks[0], blocks[1], TDL__BLOCK);
+	sums.crc = tdl__crc32c_combine(sums.crc, blocks[2], size - 2 * TDL__BLOCK) ^ wrong;
+	tdl__text_free(text);
+	tdl__action_add(text, P, size, 3, &sums);
+	cr_assert_not(text->failed);
+	text->p[text->n - 1] = '\0';
+}
+
+Test(action, sums_of_blocks_are_kept)
+{
+	const uint32_t blocks[] = { 0, 0x80000001, 0xfbefff00 }, rows[] = { 1048576, 0, 1 };
+	tdl__commit commit = { 0 };
+	tdl__text text = { 0 };
+
+	for (unsigned lines = 1; lines < 5; lines++) {
+		tdl__sums sums;
+
+		make_large(&text, 2 * TDL__BLOCK + 1, blocks, lines % 2 ? rows : NULL, 0);
+		cr_assert_eq(take(&commit, text.p, false), 0, "%s", error.message);
+		cr_assert_eq(commit.count, lines);
+		sums = tdl__action_sums(&commit, &commit.actions[lines - 1]);
+		cr_assert(sums.has_crc);
+		cr_assert_eq(memcmp(sums.blocks, blocks, sizeof blocks), 0);
+		cr_assert_eq(sums.rows != NULL, lines % 2 == 1);
+		cr_assert(sums.rows == NULL || memcmp(sums.rows, rows, sizeof rows) == 0);
+	}
+	tdl__commit_free(&commit);
+	tdl__text_free(&text);
+}
+
+/* A writer may escape a slash in its JSON; all else is as RFC 4648 has it, or damage. */
+Test(action, sums_of_blocks_that_are_none)
+{
+	static const char *const wrong[] = {
+		"\"blocks\":\"AAAAAAEAAIAA/+/7\"",		    /* no crc32c */
+		"\"crc32c\":7,\"blocks\":\"AAAAAAEAAIAA/+/7\"",	    /* not that of these blocks */
+		"\"crc32c\":7,\"blocks\":\"\"",			    /* of none */
+		"\"crc32c\":7,\"blocks\":\"AAAAAAEAAIA=\"",	    /* of two */
+		"\"crc32c\":7,\"blocks\":\"AAAAAAEAAIAA/+/7AAAA\"", /* more than three */
+		"\"crc32c\":7,\"blocks\":\"AAAAAAEAAIAA_+_7\"",	    /* another alphabet */
+		"\"crc32c\":7,\"blocks\":7",
+		"\"crc32c\":7,\"blocks\":null",
+		"\"crc32c\":7,\"blocks\":[1,2,3]",
+		"\"crc32c\":7,\"rows\":\"AAAAAAEAAIAA/+/7\"", /* rows alone */
+	};
+	const uint32_t blocks[] = { 0, 0x80000001, 0xfbefff00 };
+	const uint32_t many[] = { 1048577, 0, 0 }, too_many[] = { 0, 0, 2 };
+	tdl__commit commit = { 0 };
+	tdl__text text = { 0 };
+	char line[500], *slash;
+
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		snprintf(line, sizeof line,
+			 "{\"add\":{\"path\":\"x\",\"size\":2097153,\"numRecords\":1,%s}}",
+			 wrong[i]);
+		cr_assert_eq(take(&commit, line, false), TDL_ERR_CORRUPT, "%s", line);
+		cr_assert_not_null(strstr(error.message, "of an add are not the"), "%s",
+				   error.message);
+	}
+	make_large(&text, 2 * TDL__BLOCK + 1, blocks, NULL, 1);
+	cr_assert_eq(take(&commit, text.p, false), TDL_ERR_CORRUPT);
+	make_large(&text, 2 * TDL__BLOCK + 1, blocks, many, 0);
+	cr_assert_eq(take(&commit, text.p, false), TDL_ERR_CORRUPT, "more rows than bytes");
+	make_large(&text, 2 * TDL__BLOCK + 1, blocks, too_many, 0);
+	cr_assert_eq(take(&commit, text.p, false), TDL_ERR_CORRUPT, "more rows than bytes");
+	cr_assert_eq(commit.count, 0);
+
+	make_large(&text, 2 * TDL__BLOCK + 1, blocks, NULL, 0);
+	slash = strchr(text.p, '/');
+	cr_assert_not_null(slash);
+	snprintf(line, sizeof line, "%.*s\\%s", (int)(slash - text.p), text.p, slash);
+	cr_assert_eq(take(&commit, line, false), 0, "%s: %s", line, error.message);
+	cr_assert_eq(
+		memcmp(tdl__action_sums(&commit, &commit.actions[0]).blocks, blocks, sizeof blocks),
+		0);
+	tdl__commit_free(&commit);
+	tdl__text_free(&text);
 }

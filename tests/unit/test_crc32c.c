@@ -68,3 +68,28 @@ Test(crc32c, goes_on_where_it_stopped)
 			     whole);
 	}
 }
+
+Test(crc32c, sums_are_put_together)
+{
+	size_t size = 3 << 20;
+	unsigned char *bytes = malloc(size);
+	const size_t cuts[] = { 0, 1, 7, 4096, 1 << 20, (1 << 20) + 1, size - 1, size };
+
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (unsigned char)(i * 2654435761u >> 11);
+	for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+		size_t cut = cuts[i];
+
+		cr_assert_eq(tdl__crc32c_combine(tdl__crc32c(0, bytes, cut),
+						 tdl__crc32c(0, bytes + cut, size - cut),
+						 size - cut),
+			     tdl__crc32c(0, bytes, size), "cut at %zu", cut);
+	}
+	for (size_t n = 0; n < 100; n++)
+		for (size_t cut = 0; cut <= n; cut++)
+			cr_assert_eq(tdl__crc32c_combine(tdl__crc32c(0, bytes, cut),
+							 tdl__crc32c(0, bytes + cut, n - cut),
+							 n - cut),
+				     tdl__crc32c_portable(0, bytes, n));
+	free(bytes);
+}

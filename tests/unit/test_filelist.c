@@ -52,7 +52,9 @@ static void add(tdl__filelist *files, const char *path, uint64_t size, uint64_t 
 {
 	tdl__file_key key = tdl__file_key_of(path);
 
-	cr_assert(tdl__filelist_add(files, &key, size, records, 0, flags));
+	tdl__sums sums = { .has_crc = (flags & TDL__FILE_HAS_CRC) != 0 };
+
+	cr_assert(tdl__filelist_add(files, &key, size, records, &sums));
 }
 
 Test(filelist, keeps_what_was_added)
@@ -193,5 +195,112 @@ Test(filelist, cutting_forgets_what_lacks)
 	tdl__filelist_cut(&files, 1);
 	add(&files, "c", 1, 1, TDL__FILE_HAS_CRC);
 	cr_assert_eq(tdl__filelist_offset(&files, 0, 2), 2);
+	tdl__filelist_free(&files);
+}
+
+/* ---- Checksums ----------------------------------------------------------------------------- */
+
+static const uint32_t blocks[] = { 11, 12, 13 }, rows[] = { 1, 2, 3 };
+#define LARGE (2 * TDL__BLOCK + 5)
+
+static void add_large(tdl__filelist *files, const char *path, bool with_rows)
+{
+	tdl__file_key key = tdl__file_key_of(path);
+	tdl__sums sums = { true, 99, blocks, with_rows ? rows : NULL };
+
+	cr_assert(tdl__filelist_add(files, &key, LARGE, 6, &sums));
+}
+
+static void expect_large(const tdl__filelist *files, uint64_t index, bool with_rows)
+{
+	tdl__sums sums = tdl__filelist_sums(files, index);
+
+	cr_assert(sums.has_crc);
+	cr_assert_eq(sums.crc, 99);
+	cr_assert_eq(memcmp(sums.blocks, blocks, sizeof blocks), 0);
+	cr_assert_eq(sums.rows != NULL, with_rows);
+	cr_assert(!with_rows || memcmp(sums.rows, rows, sizeof rows) == 0);
+}
+
+static uint64_t find(tdl__filelist *files, const char *path, uint64_t size)
+{
+	tdl__file_key key = tdl__file_key_of(path);
+	uint64_t index;
+
+	cr_assert(tdl__filelist_find_sums(files, &key, size, &index));
+	return index;
+}
+
+Test(filelist, checksums_are_found_by_name_and_size)
+{
+	tdl__filelist files = { 0 };
+	char path[64];
+
+	cr_assert(tdl__filelist_start(&files));
+	add(&files, "plain", 3, 1, 0);
+	cr_assert_eq(find(&files, "plain", 3), UINT64_MAX);
+	cr_assert_eq(files.slot_count, 0, "nothing is made where there are no checksums");
+	add(&files, PART, 5, 1, TDL__FILE_HAS_CRC);
+	add(&files, "odd", 5, 1, TDL__FILE_HAS_CRC);
+	cr_assert_eq(find(&files, PART, 5), 1);
+	cr_assert_eq(find(&files, PART, 6), UINT64_MAX);
+	cr_assert_eq(find(&files, "odd", 5), 2);
+	add(&files, PART, 5, 1, TDL__FILE_HAS_CRC);
+	cr_assert_eq(find(&files, PART, 5), 3, "the newest");
+	tdl__filelist_cut(&files, 3);
+	cr_assert_eq(find(&files, PART, 5), 1, "what was taken back is not found");
+	for (unsigned i = 0; i < 5000; i++) {
+		snprintf(path, sizeof path, "part-%032x.jsonl", i);
+		add(&files, path, i, 1, TDL__FILE_HAS_CRC);
+	}
+	for (unsigned i = 0; i < 5000; i++) {
+		snprintf(path, sizeof path, "part-%032x.jsonl", i);
+		cr_assert_eq(find(&files, path, i), 3 + i);
+	}
+	tdl__filelist_free(&files);
+}
+
+Test(filelist, blocks_are_shared_cut_saved_and_loaded)
+{
+	tdl__filelist files = { 0 };
+	uint64_t entries[20];
+	uint32_t numbers[40];
+	tdl__blocks *kept;
+	size_t cap;
+
+	cr_assert(tdl__filelist_start(&files));
+	add(&files, "small", 3, 1, TDL__FILE_HAS_CRC);
+	add_large(&files, "a", true);
+	add_large(&files, "b", false);
+	cr_assert(tdl__filelist_add_again(&files, 1, 7));
+	add_large(&files, "c", true);
+	cr_assert(tdl__filelist_add_again(&files, 3, 8));
+	cr_assert_eq(files.number_count, 6 + 3 + 6);
+	cr_assert_eq(tdl__filelist_sums(&files, 1).blocks, tdl__filelist_sums(&files, 5).blocks);
+	cr_assert_null(tdl__filelist_sums(&files, 0).blocks);
+	cr_assert_eq(tdl__filelist_records(&files, 5), 8);
+	tdl__filelist_cut(&files, 4);
+	cr_assert_eq(files.number_count, 6 + 3);
+	add_large(&files, "d", false);
+	cr_assert(tdl__filelist_add_again(&files, 1, 9));
+	cr_assert_eq(files.block_count, 5);
+	tdl__filelist_save_blocks(&files, entries, numbers);
+
+	/* Into the same files, as if they had come from a disk. */
+	kept = files.blocks;
+	cap = files.block_cap;
+	for (size_t i = 0; i < files.block_count; i++)
+		if (!kept[i].shared)
+			free(kept[i].numbers);
+	files.block_count = 0;
+	files.number_count = 0;
+	files.block_cap = cap;
+	cr_assert(tdl__filelist_load_blocks(&files, entries, 5, numbers, 12));
+	expect_large(&files, 1, true);
+	expect_large(&files, 2, false);
+	expect_large(&files, 3, true);
+	expect_large(&files, 4, false);
+	expect_large(&files, 5, true);
+	cr_assert_eq(tdl__filelist_sums(&files, 1).blocks, tdl__filelist_sums(&files, 5).blocks);
 	tdl__filelist_free(&files);
 }
