@@ -253,7 +253,11 @@ bool slow_commit_line(struct slow_commit *commit, const char *line, size_t n, bo
 		slow_free(node);
 		return good;
 	}
-	good = (part = slow_member(node, "commitInfo")) == NULL || info(commit, part, first);
+	good = (slow_member(node, "commitInfo") != NULL) + (slow_member(node, "metaData") != NULL) +
+		       (slow_member(node, "add") != NULL) + (slow_member(node, "remove") != NULL) <=
+	       1;
+	good = good && ((part = slow_member(node, "commitInfo")) == NULL ||
+			(!commit->has_info && info(commit, part, first)));
 	good = good && ((part = slow_member(node, "metaData")) == NULL || metadata(commit, part));
 	good = good && ((part = slow_member(node, "add")) == NULL || file(commit, part, true));
 	good = good && ((part = slow_member(node, "remove")) == NULL || file(commit, part, false));
