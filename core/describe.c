@@ -2,6 +2,7 @@
 /*
  * A version as one JSON object, for people and jq: what history/vN.json shows.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -38,19 +39,45 @@ static void add_others(tdl__text *text, tdl__span info)
 	}
 }
 
+/*
+ * The length of data.jsonl, where its data files can be asked for it; who never had a look at the
+ * last byte of a file has it now. Of a version that cannot be read nobody knows: *known is false.
+ */
+static int size_of(tdl_table *table, int64_t version, bool *known, uint64_t *size, tdl_error *error)
+{
+	tdl_snapshot *snapshot;
+	tdl_error why;
+	int r = tdl_snapshot_open(table, version, &snapshot, &why);
+
+	if (r == 0) {
+		r = tdl_snapshot_size(snapshot, size, &why);
+		tdl_snapshot_unref(snapshot);
+	}
+	*known = r == 0;
+	if (r == 0 || r == TDL_ERR_CORRUPT || (r == TDL_ERR_IO && why.os_error == EACCES))
+		return 0;
+	if (error != NULL)
+		*error = why;
+	return r;
+}
+
 int tdl_table_version_json(tdl_table *table, int64_t version, char **json, size_t *length,
 			   tdl_error *error)
 {
 	_cleanup_text_ tdl__text text = { 0 };
 	_cleanup_free_ char *commit_info = NULL, *schema = NULL;
 	size_t info_length, schema_length;
+	uint64_t size;
+	bool known;
 	tdl__version at;
 	tdl_version_info info;
 	int r = tdl__history_get(&table->history, version, &at, &info, error);
 
 	if (r == 0)
-		r = tdl__log_read_info(&table->history.log, info.version, &commit_info,
+		r = tdl__log_read_info(&table->history.log, info.version, at.crc, &commit_info,
 				       &info_length, error);
+	if (r == 0)
+		r = size_of(table, info.version, &known, &size, error);
 	if (r < 0)
 		return r;
 	schema = tdl__schema_json(info.schema, &schema_length);
@@ -63,10 +90,12 @@ int tdl_table_version_json(tdl_table *table, int64_t version, char **json, size_
 		tdl__text_format(&text, "%" PRId64, info.read_version);
 	else
 		tdl__text_add(&text, "null", 4);
-	tdl__text_format(&text,
-			 ",\"files\":%" PRIu64 ",\"numRecords\":%" PRIu64 ",\"size\":%" PRIu64
-			 ",\"schema\":",
-			 info.files, info.num_records, info.bytes);
+	tdl__text_format(&text, ",\"files\":%" PRIu64 ",\"numRecords\":%" PRIu64, info.files,
+			 info.num_records);
+	if (known)
+		tdl__text_format(&text, ",\"size\":%" PRIu64 ",\"schema\":", size);
+	else
+		tdl__text_format(&text, ",\"size\":null,\"schema\":");
 	tdl__text_add(&text, schema, schema_length);
 	add_others(&text, (tdl__span){ commit_info, info_length });
 	tdl__text_add(&text, "}\n", 2);

@@ -529,12 +529,35 @@ int tdl__history_probe_gap(tdl__history *history, tdl_error *error)
 	return r;
 }
 
+/* Whether versions are all that follow the head, one behind the other. */
+static bool are_next(const int64_t *versions, size_t count, int64_t head)
+{
+	return count == 0 || versions[count - 1] == head + (int64_t)count;
+}
+
 int tdl__history_list_once(tdl__history *history, tdl_error *error)
 {
+	_cleanup_free_ int64_t *versions = NULL;
+	int64_t head;
+	size_t count;
+	bool listed, far;
 	int r;
 
 	pthread_mutex_lock(&history->refreshing);
-	r = history->listed ? 0 : look_for_gap(history, error);
+	listed = history->listed;
+	head = (int64_t)history->count - 1;
+	pthread_mutex_unlock(&history->refreshing);
+	if (listed)
+		return 0;
+	/* It takes a while, and others want to look for commits meanwhile. */
+	r = tdl__log_list(&history->log, head, &versions, &count, &far, error);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&history->refreshing);
+	if (!far && are_next(versions, count, head))
+		history->listed = true;
+	else
+		r = look_for_gap(history, error);
 	pthread_mutex_unlock(&history->refreshing);
 	return r;
 }

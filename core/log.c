@@ -391,13 +391,15 @@ static int keep_info(void *context, tdl__span line, bool first, tdl_error *error
 	return 0;
 }
 
-int tdl__log_read_info(const tdl__log *log, int64_t version, char **text, size_t *length,
-		       tdl_error *error)
+int tdl__log_read_info(const tdl__log *log, int64_t version, uint32_t crc, char **text,
+		       size_t *length, tdl_error *error)
 {
 	struct info info = { 0 };
 	struct sums sums = { 0 };
 	int r = read_lines(log, version, keep_info, &info, &sums, error);
 
+	if (r == 0 && sums.file_crc != crc)
+		r = damaged_file(log, version, "is not what it was", error);
 	if (r == 0 && info.text == NULL)
 		r = damaged_file(log, version, "has no commitInfo", error);
 	if (r < 0) {

@@ -54,9 +54,10 @@ uint32_t tdl__log_stamp(const struct stat *st);
 int tdl__log_compare(const tdl__log *log, int64_t version, uint32_t crc, bool content,
 		     uint32_t *stamp, tdl_error *error);
 
-/* The text of a commit's commitInfo, to free(). Errors: as tdl__log_read(). */
-int tdl__log_read_info(const tdl__log *log, int64_t version, char **info, size_t *length,
-		       tdl_error *error);
+/* The text of a commit's commitInfo, to free(), where its file still has this CRC-32C. Errors: as
+ * tdl__log_read(). */
+int tdl__log_read_info(const tdl__log *log, int64_t version, uint32_t crc, char **info,
+		       size_t *length, tdl_error *error);
 
 /* Whether the version's file is there, whatever it is. Errors: IO. */
 int tdl__log_look(const tdl__log *log, int64_t version, bool *there, tdl_error *error);

@@ -216,7 +216,8 @@ TDL_API int tdl_table_version_info(tdl_table *table, int64_t version, tdl_versio
 /*
  * What is known of a version as one JSON object and a newline: version, operation, timestamp,
  * readVersion, files, numRecords, size, schema, then the other members of its commitInfo as they
- * were written. Free *json with free(). Errors: NOT_FOUND, CORRUPT, IO, NOMEM.
+ * were written. `size` is the length of data.jsonl, as tdl_snapshot_size() says it, and null where
+ * that says CORRUPT. Free *json with free(). Errors: NOT_FOUND, CORRUPT, IO, NOMEM.
  */
 TDL_API int tdl_table_version_json(tdl_table *table, int64_t version, char **json, size_t *length,
 				   tdl_error *error);

@@ -31,6 +31,7 @@
 #include "msg.h"
 #include "notify.h"
 #include "opts.h"
+#include "verify.h"
 
 #define POKE	 SIGUSR1 /* interrupts a system call, and wakes the keeper */
 #define PAUSE_MS 5
@@ -270,6 +271,7 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 {
 	const char *mountpoint = place->mountpoint;
 	struct keeper keeper = { .tdfs = tdfs, .mountpoint = mountpoint, .ready = ready };
+	struct tdfs_verify *verify;
 	struct stat below;
 	pthread_t thread;
 	sigset_t poke;
@@ -298,11 +300,13 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 	}
 	if (tdfs->incoming != NULL)
 		tdfs_incoming_start(tdfs->incoming);
+	verify = tdfs_verify_start(tdfs->table);
 	sigemptyset(&poke);
 	sigaddset(&poke, POKE);
 	pthread_sigmask(SIG_UNBLOCK, &poke, NULL);
 	result = loop(&keeper);
 	pthread_sigmask(SIG_BLOCK, &poke, NULL);
+	tdfs_verify_stop(verify);
 	if (tdfs->incoming != NULL)
 		tdfs_incoming_end(tdfs->incoming);
 	/* Before the keeper is waited for: it may be asking a mount that nobody serves any more. */

@@ -160,7 +160,7 @@ static int newest_readable(const struct tdfs_tree *tree, int64_t *version, tdl_e
 {
 	int result = tdl_table_refresh(tree->table, error);
 
-	if (result < 0 && result != TDL_ERR_CORRUPT)
+	if (result < 0 && result != TDL_ERR_CORRUPT && result != TDL_ERR_IO)
 		return result;
 	*version = tdl_table_head(tree->table);
 	return 0;

@@ -70,6 +70,9 @@ static int run(const struct command *command, char **argv)
 		versions.graph = strcmp(graph, "bytes") == 0 ? GRAPH_BYTES : GRAPH_ROWS;
 	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
+	/* Only a listing of a long log shows that there is more behind a gap. */
+	if (tdl_table_verify_log(table, 0, &error) < 0 && error.code != TDL_ERR_CORRUPT)
+		return report_error(&error);
 	versions.last = tdl_table_head(table);
 	versions.first = count <= versions.last ? versions.last + 1 - count : 0;
 

@@ -47,6 +47,8 @@ class Golden(TestCase):
                         self.assertEqual(mnt.read(f"v{version}/data.jsonl"), wanted)
                         size = os.stat(mnt / f"v{version}/data.jsonl").st_size
                         self.assertEqual(size, len(wanted))
+                        said = json.loads(mnt.read(f"history/v{version}.json"))
+                        self.assertEqual(said["size"], size)
                 self.assertEqual(mnt.read("latest/data.jsonl"), wanted)
 
     def test_reading_changes_nothing(self):

@@ -33,17 +33,21 @@ class Damage(TestCase):
                 return self.table_path / action["add"]["path"]
         raise AssertionError("no file added")
 
-    def rewrite(self, version, **changes):
-        """Changes members of the add action of a commit, and drops what guards the commit."""
-        actions = self.commit(self.table_path, version)
-        for name in ("crc32c", "actions", "engineInfo"):
-            actions[0]["commitInfo"].pop(name, None)
-        for action in actions:
-            if "add" in action:
-                action["add"].pop("crc32c", None)
-                action["add"].update(changes)
-        text = "".join(json.dumps(action) + "\n" for action in actions)
-        self.log_file(version).write_text(text)
+    def rewrite(self, version, alone=False, **changes):
+        """Changes members of the add action of a commit, and drops what guards it: in it, and in
+        those behind it, which vouch for it, unless it is to be changed alone."""
+        behind = version
+        while self.log_file(behind).exists() and not (alone and behind > version):
+            actions = self.commit(self.table_path, behind)
+            for name in ("crc32c", "actions", "previous", "engineInfo"):
+                actions[0]["commitInfo"].pop(name, None)
+            for action in actions:
+                if behind == version and "add" in action:
+                    action["add"].pop("crc32c", None)
+                    action["add"].update(changes)
+            text = "".join(json.dumps(action) + "\n" for action in actions)
+            self.log_file(behind).write_text(text)
+            behind += 1
 
     def fails_with_eio(self, call):
         with self.assertRaises(OSError) as caught:
@@ -134,12 +138,15 @@ class Damage(TestCase):
         """What was read of the log is kept: a version does not turn into another one."""
         with self.mount(self.table_path) as mnt:
             wanted = [mnt.read(f"v{version}/data.jsonl") for version in range(4)]
-            self.rewrite(1, path=self.part(2).name)
+            self.rewrite(1, alone=True, path=self.part(2).name)
             whole = self.log_file(2).read_bytes()
             self.log_file(2).write_bytes(whole.replace(b'"numRecords":1', b'"numRecords":7'))
             for version in (3, 2, 1, 0):
                 self.assertEqual(mnt.read(f"v{version}/data.jsonl"), wanted[version])
-            self.assertEqual(json.loads(mnt.read("history/v2.json"))["numRecords"], 2)
+            # What is only in the commit itself is not there any more.
+            mnt.expect_log("history/v2.json: .*is not what it was")
+            self.fails_with_eio((mnt / "history/v2.json").read_bytes)
+            self.assertEqual(json.loads(mnt.read("history/v3.json"))["numRecords"], 3)
             # Nor does it stay hidden from who begins afresh.
             self.tinydelta_fails("read", self.table_path)
 

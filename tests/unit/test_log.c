@@ -334,21 +334,28 @@ Test(log, failures_of_the_system_are_not_damage)
 	faults_off();
 }
 
-Test(log, info_is_the_last_one)
+Test(log, info)
 {
 	static const char text[] =
-		INFO "\n" ADD "\n{\"x\":1, \"commitInfo\" : {\"timestamp\":6 ,\"operation\":\"Y\","
-		     "\"more\":[1]}}\n";
+		ADD "\n{\"x\":1, \"commitInfo\" : {\"timestamp\":6 ,\"operation\":\"Y\","
+		    "\"more\":[1]}}\n";
 	char *info;
 	size_t n;
 
 	read_commit(text, sizeof text - 1);
-	cr_assert_eq(tdl__log_read_info(&log_, 7, &info, &n, &error), 0, "%s", error.message);
+	cr_assert_eq(tdl__log_read_info(&log_, 7, tdl__crc32c(0, text, sizeof text - 1), &info, &n,
+					&error),
+		     0, "%s", error.message);
 	cr_assert_str_eq(info, "{\"timestamp\":6 ,\"operation\":\"Y\",\"more\":[1]}");
 	cr_assert_eq(n, strlen(info));
 	free(info);
 	read_commit(ADD "\n", sizeof ADD);
-	cr_assert_eq(tdl__log_read_info(&log_, 7, &info, &n, &error), TDL_ERR_CORRUPT);
+	cr_assert_eq(tdl__log_read_info(&log_, 7, tdl__crc32c(0, ADD "\n", sizeof ADD), &info, &n,
+					&error),
+		     TDL_ERR_CORRUPT);
+	/* It was changed since it was replayed. */
+	read_commit(text, sizeof text - 1);
+	cr_assert_eq(tdl__log_read_info(&log_, 7, 5, &info, &n, &error), TDL_ERR_CORRUPT);
 }
 
 Test(log, listing)

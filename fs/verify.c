@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The thread that verifies what came from the index. Knows nothing of requests.
+ */
+#include "verify.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "msg.h"
+
+/* Some hundredths of a core: a million commits take five minutes. */
+#define AT_ONCE	 64
+#define PAUSE_MS 20
+
+struct tdfs_verify {
+	tdl_table *table;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	bool stop; /* under the lock */
+};
+
+/* False at the end. */
+static bool pause_for_a_moment(struct tdfs_verify *verify)
+{
+	struct timespec until;
+	bool stop;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += PAUSE_MS * 1000000L;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000L;
+	}
+	pthread_mutex_lock(&verify->lock);
+	while (!verify->stop &&
+	       pthread_cond_timedwait(&verify->change, &verify->lock, &until) != ETIMEDOUT)
+		;
+	stop = verify->stop;
+	pthread_mutex_unlock(&verify->lock);
+	return !stop;
+}
+
+static void *run(void *argument)
+{
+	struct tdfs_verify *verify = argument;
+	bool said = false;
+
+	while (pause_for_a_moment(verify)) {
+		tdl_error error;
+		int r = tdl_table_verify_log(verify->table, AT_ONCE, &error);
+
+		if (r < 0 && (r == TDL_ERR_CORRUPT || !said)) {
+			tdfs_msg(LOG_ERR, "%s: %s", tdl_table_path(verify->table), error.message);
+			said = true;
+		}
+		if (r == 0 || r == TDL_ERR_CORRUPT)
+			break;
+	}
+	return NULL;
+}
+
+struct tdfs_verify *tdfs_verify_start(tdl_table *table)
+{
+	struct tdfs_verify *verify = calloc(1, sizeof *verify);
+	pthread_condattr_t clock;
+
+	if (verify == NULL)
+		return NULL;
+	verify->table = table;
+	pthread_mutex_init(&verify->lock, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&verify->change, &clock);
+	pthread_condattr_destroy(&clock);
+	if (pthread_create(&verify->thread, NULL, run, verify) == 0)
+		return verify;
+	pthread_cond_destroy(&verify->change);
+	pthread_mutex_destroy(&verify->lock);
+	free(verify);
+	return NULL;
+}
+
+void tdfs_verify_stop(struct tdfs_verify *verify)
+{
+	if (verify == NULL)
+		return;
+	pthread_mutex_lock(&verify->lock);
+	verify->stop = true;
+	pthread_cond_signal(&verify->change);
+	pthread_mutex_unlock(&verify->lock);
+	pthread_join(verify->thread, NULL);
+	pthread_cond_destroy(&verify->change);
+	pthread_mutex_destroy(&verify->lock);
+	free(verify);
+}
