@@ -15,7 +15,7 @@ from harness import SOURCE, TestCase
 CORE_LAYERS = [
     {"tinydelta"},
     {"crc32c", "hash", "number", "utf8", "wide", "scan", "json"},
-    {"error", "schema", "util", "base64"},
+    {"error", "instant", "revision", "schema", "util", "base64"},
     {"sniff", "row", "row_match", "row_error", "rows"},
     {"sys"},
     {"action", "filelist"},
