@@ -11,6 +11,7 @@
 
 #include "ahead.h"
 #include "error.h"
+#include "instant.h"
 #include "replay.h"
 #include "schema.h"
 #include "sys.h"
@@ -61,6 +62,7 @@ void tdl__history_clear(tdl__history *history)
 	history->restamped = 0;
 	history->listed = false;
 	/* The list that every history starts with stays. */
+	tdl__times_clear(&history->times);
 	tdl__filelist_reset(&history->files);
 }
 
@@ -617,6 +619,7 @@ int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,
 		*info = (tdl_version_info){
 			.version = version,
 			.timestamp = at->timestamp,
+			.time = tdl__history_time(history, (size_t)version),
 			.read_version = at->read_version,
 			.operation = history->operations[at->operation],
 			.files = at->files,
@@ -630,6 +633,64 @@ int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,
 					 "version %" PRId64
 					 " of %s: the log has no metaData up to it",
 					 version, history->log.table);
+	}
+	pthread_rwlock_unlock(&history->lock);
+	return r;
+}
+
+int64_t tdl__history_time(const tdl__history *history, size_t version)
+{
+	return tdl__times_get(&history->times, version, history->versions[version].timestamp);
+}
+
+/* How many versions are not later than `instant`. With the read lock held. */
+static size_t count_until(const tdl__history *history, int64_t instant)
+{
+	size_t low = 0, high = history->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (tdl__history_time(history, middle) <= instant)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+int tdl__history_at(tdl__history *history, int64_t instant, int64_t now, int64_t *version,
+		    tdl_error *error)
+{
+	char asked[TDL__INSTANT_MAX], near[TDL__INSTANT_MAX];
+	size_t count;
+	int r = 0;
+
+	tdl__instant_format(asked, instant);
+	pthread_rwlock_rdlock(&history->lock);
+	count = count_until(history, instant);
+	if (instant > now) {
+		r = tdl__fail(error, TDL_ERR_NOT_FOUND,
+			      "no version of %s at %s: it lies in the future", history->log.table,
+			      asked);
+	} else if (count == 0) {
+		tdl__instant_format(near, tdl__history_time(history, 0));
+		r = tdl__fail(error, TDL_ERR_NOT_FOUND,
+			      "no version of %s at %s: version 0 is of %s", history->log.table,
+			      asked, near);
+	} else if (count == history->count && history->damaged) {
+		if (error != NULL)
+			*error = history->damage;
+		r = TDL_ERR_CORRUPT;
+	} else if (count < history->count && tdl__history_time(history, count) > now) {
+		/* Its clock was ahead: what it was at that time nobody can say. */
+		tdl__instant_format(near, tdl__history_time(history, count));
+		r = tdl__fail_at(error, TDL_ERR_NOT_FOUND, (int64_t)count, 0, 0,
+				 "no version of %s at %s for certain: version %zu is dated %s, "
+				 "which lies in the future",
+				 history->log.table, asked, count, near);
+	} else {
+		*version = (int64_t)count - 1;
 	}
 	pthread_rwlock_unlock(&history->lock);
 	return r;

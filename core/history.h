@@ -7,6 +7,7 @@
 
 #include "filelist.h"
 #include "log.h"
+#include "times.h"
 
 /*
  * The replayed log: what every version is. Grows as commits are found, never changes what it has
@@ -50,6 +51,7 @@ struct tdl__history {
 	size_t operation_count, operation_cap;
 	tdl__meta **metas;
 	size_t meta_count, meta_cap;
+	tdl__times times;
 	tdl__filelist files;
 	uint64_t copies_max; /* no list is copied that would make `files` longer than this */
 
@@ -112,6 +114,16 @@ int tdl__no_such_version(tdl_error *error, int64_t version, const char *table, i
 /* Copies what is known of a version. Errors: NOT_FOUND, CORRUPT (behind damage). */
 int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,
 		     tdl_version_info *info, tdl_error *error);
+
+/* The time of a version that is known. With the read lock held. */
+int64_t tdl__history_time(const tdl__history *history, size_t version);
+
+/*
+ * The newest version at an instant (ms since 1970, inclusive). Errors: NOT_FOUND (before version 0,
+ * or later than now), CORRUPT (what lies behind damage might be newer).
+ */
+int tdl__history_at(tdl__history *history, int64_t instant, int64_t now, int64_t *version,
+		    tdl_error *error);
 
 /* Whether any commit ever added a file with this key. Takes the read lock; cost: all files. */
 bool tdl__history_ever_added(tdl__history *history, const tdl__file_key *key);

@@ -541,6 +541,19 @@ static bool log_holds(tdl__history *history)
 	return true;
 }
 
+/* The times of versions follow from their timestamps. */
+static bool make_times(tdl__history *history)
+{
+	int64_t before = 0;
+
+	for (size_t i = 0; i < history->count; i++) {
+		if (!tdl__times_add(&history->times, i, before, history->versions[i].timestamp))
+			return false;
+		before = tdl__history_time(history, i);
+	}
+	return true;
+}
+
 static bool load(tdl__history *history, int dir, const char *name)
 {
 	__attribute__((cleanup(free_apart))) struct apart apart = { 0 };
@@ -559,7 +572,7 @@ static bool load(tdl__history *history, int dir, const char *name)
 	       tdl__filelist_load_blocks(&history->files, apart.blocks, apart.block_count,
 					 apart.numbers, apart.number_count) &&
 	       flags_hold(&history->files) && sums_hold(&history->files) &&
-	       versions_hold(history) &&
+	       versions_hold(history) && make_times(history) &&
 	       strcmp(id_of(history, history->versions[0].meta), header.table_id) == 0 &&
 	       log_holds(history);
 }

@@ -151,7 +151,7 @@ static int make_text(tdl_table *table, enum tdl__change change, const tdl__part 
 		part_name(name, part->hex);
 		tdl__action_add(&lines, name, part->size, part->num_records, &part->sums);
 	}
-	tdl__commit_info(text, time_after(base->info.timestamp), names[change], base->info.version,
+	tdl__commit_info(text, time_after(base->info.time), names[change], base->info.version,
 			 base->version.crc, options, lines.p != NULL ? lines.p : "", lines.n);
 	if (lines.failed || text->failed)
 		return tdl__fail_nomem(error);

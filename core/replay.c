@@ -339,6 +339,7 @@ int tdl__replay(tdl__history *history, tdl__commit *commit, tdl_error *error)
 	if (!tdl__reserve(&history->versions, &history->cap, history->count + 1, sizeof version) ||
 	    intern_operation(history, tdl__commit_string(commit, commit->operation),
 			     &version.operation) < 0 ||
+	    !tdl__times_reserve(&history->times) ||
 	    !ensure_slots(history, version.files, commit->count))
 		return tdl__fail_nomem(error);
 	r = only_extends(history, commit) ? extend(history, commit, &version, error) : 0;
@@ -348,6 +349,9 @@ int tdl__replay(tdl__history *history, tdl__commit *commit, tdl_error *error)
 		r = replace(history, commit, &version, error);
 	if (r < 0)
 		return r;
+	if (history->count > 0)
+		tdl__times_add(&history->times, history->count,
+			       tdl__history_time(history, history->count - 1), version.timestamp);
 	history->versions[history->count++] = version;
 	return 0;
 }

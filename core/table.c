@@ -14,6 +14,7 @@
 
 #include "error.h"
 #include "publish.h"
+#include "revision.h"
 #include "schema.h"
 #include "sys.h"
 
@@ -333,6 +334,71 @@ int tdl_table_version_info(tdl_table *table, int64_t version, tdl_version_info *
 	tdl__version at;
 
 	return tdl__history_get(&table->history, version, &at, info, error);
+}
+
+/* ---- Which version a text names ------------------------------------------------------------- */
+
+static int find_number(tdl_table *table, int64_t number, int64_t back, tdl_error *error)
+{
+	tdl__version version;
+	tdl_version_info info;
+	int r;
+
+	if (back > number)
+		return tdl__fail(error, TDL_ERR_NOT_FOUND,
+				 "no such version: %" PRId64 " before version %" PRId64 " of %s",
+				 back, number, table->path);
+	number -= back;
+	r = tdl__history_get(&table->history, number, &version, &info, error);
+	if (r != TDL_ERR_NOT_FOUND)
+		return r;
+	/* It may just have been committed. */
+	r = tdl__history_refresh(&table->history, error);
+	if (r < 0 && r != TDL_ERR_CORRUPT)
+		return r;
+	return tdl__history_get(&table->history, number, &version, &info, error);
+}
+
+static int find_tag(tdl_table *table, const tdl__revision *revision, tdl_error *error)
+{
+	char shown[TDL__TAG_MAX + 1];
+
+	return tdl__fail(error, TDL_ERR_NOT_FOUND,
+			 "no such tag: %s (%s has versions 0 to %" PRId64 ")",
+			 tdl__printable(shown, sizeof shown, revision->tag, revision->tag_length),
+			 table->path, tdl_table_head(table));
+}
+
+int tdl_table_find_version(tdl_table *table, const char *text, int64_t *version, tdl_error *error)
+{
+	int64_t now = tdl__now_ms(), found;
+	tdl__revision revision;
+	tdl__version known;
+	tdl_version_info info;
+	int r = tdl__revision_parse(text, now, &revision, error);
+
+	if (r < 0)
+		return r;
+	found = revision.number;
+	if (revision.kind == TDL__REVISION_TAG)
+		return find_tag(table, &revision, error);
+	if (revision.kind != TDL__REVISION_NUMBER) {
+		r = tdl__history_refresh(&table->history, error);
+		if (r < 0 && r != TDL_ERR_CORRUPT)
+			return r;
+	}
+	if (revision.kind == TDL__REVISION_LATEST) {
+		r = tdl__history_get(&table->history, TDL_LATEST, &known, &info, error);
+		if (r == 0)
+			found = info.version;
+	} else if (revision.kind == TDL__REVISION_INSTANT) {
+		r = tdl__history_at(&table->history, revision.instant, now, &found, error);
+	}
+	if (r == 0)
+		r = find_number(table, found, revision.back, error);
+	if (r == 0)
+		*version = found - revision.back;
+	return r;
 }
 
 /* ---- Ownership ----------------------------------------------------------------------------- */

@@ -198,6 +198,8 @@ TDL_API int tdl_table_writable(tdl_table *table, tdl_error *error);
 typedef struct tdl_version_info {
 	int64_t version;
 	int64_t timestamp;    /* of the commit, as the log says it */
+	int64_t time;	      /* later than that of the version before: the timestamp, or 1 ms
+				 after that one where a clock was set back */
 	int64_t read_version; /* the version its writer had read, or -1 (null in the log) */
 	const char
 		*operation;   /* "APPEND", ...; valid UTF-8; borrowed, lives as long as the table */
@@ -211,6 +213,18 @@ typedef struct tdl_version_info {
 /* Fills *info for a version (or TDL_LATEST, without looking for new commits). Errors: NOT_FOUND,
  * CORRUPT (a version behind damage). */
 TDL_API int tdl_table_version_info(tdl_table *table, int64_t version, tdl_version_info *info,
+				   tdl_error *error);
+
+/*
+ * The version that a text names: "7" and "v7", "latest", "@T" (the newest at time T, inclusive),
+ * or a tag; "~K" behind any of them is K versions before it. T is 2026-11-29, 20261129,
+ * 2026-11-29T18:40[:05[.123]] (or a blank for the T) with nothing (the process's local time), Z or
+ * +01:00 behind it, 10 digits (seconds since 1970), 13 (milliseconds), or -90s, -30m, -2h, -7d, -2w
+ * before now. Looks for new commits where that matters. Errors: MISUSE (no version is named like
+ * this), NOT_FOUND (no such version or tag; none at that time, or a time that lies in the future),
+ * CORRUPT (damage hides the answer), IO, NOMEM.
+ */
+TDL_API int tdl_table_find_version(tdl_table *table, const char *text, int64_t *version,
 				   tdl_error *error);
 
 /*

@@ -336,7 +336,7 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 		.st_blksize = directory ? 4096 : 128 << 10,
 	};
 	tdfs_tree_own(tree, &table, directory ? 0555 : 0444, st);
-	st->st_mtim = st->st_ctim = st->st_atim = commit_time(info.timestamp);
+	st->st_mtim = st->st_ctim = st->st_atim = commit_time(info.time);
 	if (kinds[node.kind].numbered)
 		*lasting = readable ? TDFS_FOR_EVER : TDFS_NOW;
 	else

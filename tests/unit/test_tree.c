@@ -90,6 +90,10 @@ static void write_file(const char *name, const char *content)
 	fclose(file);
 }
 
+#define META                                                              \
+	"{\"metaData\":{\"id\":\"00000000-0000-0000-0000-000000000000\"," \
+	"\"schema\":[{\"name\":\"i\",\"type\":\"int\"}]}}\n"
+
 static void commit(int64_t version, int64_t timestamp, const char *actions)
 {
 	char name[64], content[1024];
@@ -128,9 +132,7 @@ static void make_table(void)
 	chmod(folder, 0750);
 	snprintf(path, sizeof path, "%s/_delta_log", folder);
 	mkdir(path, 0755);
-	commit(0, 1000,
-	       "{\"metaData\":{\"id\":\"00000000-0000-0000-0000-000000000000\","
-	       "\"schema\":[{\"name\":\"i\",\"type\":\"int\"}]}}\n");
+	commit(0, 1000, META);
 	add(1, 2500, "{\"i\":1}\n");
 	add(2, 3000, "{\"i\":2}");
 }
@@ -193,13 +195,19 @@ Test(tree, set_id_and_sticky_bits_do_not_show)
 
 Test(tree, times_of_hostile_logs)
 {
-	add(3, INT64_MAX, "{\"i\":3}\n");
-	add(4, -5, "{\"i\":4}\n");
+	commit(0, -5, META);
+	add(3, 2000, "{\"i\":3}\n");
+	add(4, INT64_MAX, "{\"i\":4}\n");
+	add(5, -5, "{\"i\":5}\n");
 	open_table();
-	cr_assert_eq(tdl_table_head(tree.table), 4);
-	cr_assert_eq(stat_of(TDFS_VERSION, 3, TDFS_FOR_EVER).st_mtim.tv_sec, 253402300799);
-	cr_assert_eq(stat_of(TDFS_VERSION, 4, TDFS_FOR_EVER).st_mtim.tv_sec, 0);
-	cr_assert_eq(stat_of(TDFS_VERSION, 4, TDFS_FOR_EVER).st_mtim.tv_nsec, 0);
+	cr_assert_eq(tdl_table_head(tree.table), 5);
+	cr_assert_eq(stat_of(TDFS_VERSION, 0, TDFS_FOR_EVER).st_mtim.tv_sec, 0);
+	cr_assert_eq(stat_of(TDFS_VERSION, 0, TDFS_FOR_EVER).st_mtim.tv_nsec, 0);
+	/* The clock was set back behind version 2, which is of 3000. */
+	cr_assert_eq(stat_of(TDFS_VERSION, 3, TDFS_FOR_EVER).st_mtim.tv_sec, 3);
+	cr_assert_eq(stat_of(TDFS_VERSION, 3, TDFS_FOR_EVER).st_mtim.tv_nsec, 1000000);
+	cr_assert_eq(stat_of(TDFS_VERSION, 4, TDFS_FOR_EVER).st_mtim.tv_sec, 253402300799);
+	cr_assert_eq(stat_of(TDFS_VERSION, 5, TDFS_FOR_EVER).st_mtim.tv_sec, 253402300799);
 }
 
 Test(tree, a_record_is_as_long_as_its_text)
