@@ -16,10 +16,31 @@ struct adoption {
 	void (*adopted)(void *context, tdl_staged *file, const char *name, int64_t mtime);
 	void *context;
 	unsigned busy;
-	int from; /* the dead folder */
+	int from;    /* the dead folder, */
+	uid_t owner; /* and whose it is */
 	tdl_error *error;
 	int result;
 };
+
+static int open_staged(const struct adoption *adoption, const char *name, int *fd, struct stat *st)
+{
+	const int flags = O_NOFOLLOW | O_NONBLOCK;
+	_cleanup_close_ int got = -1;
+	int why = tdl__sys_open(adoption->from, name, O_RDWR | flags, 0, &got);
+
+	/* It was about to be published, and readable to all, writable to none already. */
+	if (why == EACCES && tdl__sys_open(adoption->from, name, O_RDONLY | flags, 0, &got) == 0 &&
+	    tdl__sys_fstat(got, st) == 0 && S_ISREG(st->st_mode) && st->st_uid == adoption->owner &&
+	    tdl__sys_chmod(got, 0600) == 0) {
+		close(tdl__steal_fd(&got));
+		why = tdl__sys_open(adoption->from, name, O_RDWR | flags, 0, &got);
+	}
+	if (why == 0)
+		why = tdl__sys_fstat(got, st);
+	if (why == 0)
+		*fd = tdl__steal_fd(&got);
+	return why;
+}
 
 /* Takes one named file over into our folder and opens it. */
 static int take_over(struct adoption *adoption, const char *name, const char *dropped)
@@ -28,13 +49,11 @@ static int take_over(struct adoption *adoption, const char *name, const char *dr
 	_cleanup_close_ int fd = -1;
 	tdl_staged *file;
 	struct stat st;
-	int why = tdl__sys_open(adoption->from, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
+	int why = open_staged(adoption, name, &fd, &st);
 
-	if (why == 0)
-		why = tdl__sys_fstat(fd, &st);
 	/* Whatever else lies there is not ours to touch. */
 	if (why == ENOENT || why == ELOOP || why == ENXIO || why == EISDIR ||
-	    (why == 0 && !S_ISREG(st.st_mode)))
+	    (why == 0 && (!S_ISREG(st.st_mode) || st.st_uid != adoption->owner)))
 		return 0;
 	if (why == 0)
 		why = tdl__sys_rename(adoption->from, name, staging->dir, name, false);
@@ -46,6 +65,8 @@ static int take_over(struct adoption *adoption, const char *name, const char *dr
 	if (file == NULL)
 		return tdl__fail_nomem(adoption->error);
 	file->fd = tdl__steal_fd(&fd);
+	if ((st.st_mode & 07777) != 0600)
+		tdl__sys_chmod(file->fd, 0600);
 	memcpy(file->hex, name, TDL__HEX_MAX - 1);
 	adoption->adopted(adoption->context, file, dropped,
 			  (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000);
@@ -70,21 +91,11 @@ static bool adopt_file(void *context, const char *name)
 	return adoption->result == 0;
 }
 
-/* Whoever may write to _incoming could make a folder with links in it to what is not theirs, for
- * us to take over, give away and publish: only those made by our own kind are what they seem. */
-static bool is_ours(const struct adoption *adoption, int dir)
-{
-	struct stat ours, theirs;
-
-	return tdl__sys_fstat(adoption->staging->dir, &ours) == 0 &&
-	       tdl__sys_fstat(dir, &theirs) == 0 && theirs.st_uid == ours.st_uid &&
-	       (theirs.st_mode & 022) == 0;
-}
-
 static bool adopt_folder(void *context, const char *name)
 {
 	struct adoption *adoption = context;
 	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
+	struct stat st;
 	int why;
 
 	if (strcmp(name, adoption->staging->name) == 0)
@@ -98,9 +109,11 @@ static bool adopt_folder(void *context, const char *name)
 	case TDL__FOLDER_DEAD:
 		break;
 	}
-	if (!is_ours(adoption, dead.dir))
+	if (!tdl__folder_is_ours(adoption->staging->table, dead.dir) ||
+	    tdl__sys_fstat(dead.dir, &st) != 0)
 		return true;
 	adoption->from = dead.dir;
+	adoption->owner = st.st_uid;
 	why = tdl__sys_list(dead.dir, adopt_file, adoption);
 	if (why != 0)
 		adoption->result =

@@ -15,6 +15,7 @@
 #include "error.h"
 #include "staging.h"
 #include "sys.h"
+#include "tablelock.h"
 
 void tdl__check_problem(struct tdl__check *check, enum tdl_severity severity, int64_t version,
 			const char *path, uint64_t line, const char *format, ...)
@@ -162,7 +163,9 @@ static void leftover(void *context, const char *path)
 struct folder {
 	struct tdl__check *check;
 	const char *name;
-	bool foreign;
+	bool foreign; /* nobody here can tell whether its process lives */
+	bool others;  /* another user's: no mount of this one lists what is in it */
+	uid_t owner;
 };
 
 static bool see_staged(void *context, const char *name)
@@ -170,21 +173,44 @@ static bool see_staged(void *context, const char *name)
 	struct folder *folder = context;
 	char path[512];
 	tdl__file_key key = { .odd = NULL };
-	const char *dropped, *text = "an incomplete drop of a process that died";
+	const char *dropped;
 
 	if (!tdl__staged_parse(name, &dropped))
 		return true;
 	snprintf(path, sizeof path, TDL__INCOMING_DIR "/%s/%s", folder->name, name);
 	tdl__unhex(key.id, name);
 	if (tdl__history_ever_added(&folder->check->table->history, &key))
-		text = "left of what was published";
+		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
+				   "left of what was published");
 	else if (folder->foreign)
-		text = "staged by another machine";
-	/* Nameless ones of this machine are vacuum's, and named by it. */
-	else if (*dropped == '\0')
-		return true;
-	tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0, "%s", text);
+		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
+				   "staged by another machine");
+	else if (folder->others)
+		tdl__check_problem(
+			folder->check, TDL_LEFTOVER, -1, path, 0, "%s of user %ju that died",
+			*dropped != '\0' ? "an incomplete drop of a process" : "left by a process",
+			(uintmax_t)folder->owner);
+	/* Nameless ones of this user are vacuum's, and named by it. */
+	else if (*dropped != '\0')
+		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
+				   "an incomplete drop of a process that died");
 	return true;
+}
+
+/* A folder that is closed to this user: its process may live, which the kernel tells all; if it
+ * does not, nobody knows what is in it. */
+static void tell_closed(struct tdl__check *check, int incoming, const char *name)
+{
+	char path[512];
+	struct stat st;
+
+	if (tdl__sys_stat(incoming, name, &st) != 0 || !S_ISDIR(st.st_mode) ||
+	    tdl__lock_holder(&st) != 0)
+		return;
+	snprintf(path, sizeof path, TDL__INCOMING_DIR "/%s", name);
+	tdl__check_problem(check, TDL_LEFTOVER, -1, path, 0,
+			   "of user %ju, who alone (and root) can look into it",
+			   (uintmax_t)st.st_uid);
 }
 
 static bool see_folder(void *context, const char *name)
@@ -193,7 +219,7 @@ static bool see_folder(void *context, const char *name)
 	struct folder folder = { .check = check, .name = name };
 	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
 	_cleanup_close_ int incoming = -1;
-	uint8_t id[16];
+	struct stat st;
 	int why = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
 				O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
 
@@ -206,14 +232,22 @@ static bool see_folder(void *context, const char *name)
 		break;
 	case TDL__FOLDER_FOREIGN:
 		/* Of a machine, or just something that lies there. */
-		if (strlen(name) != 82 || !tdl__unhex(id, name) || name[32] != '-' ||
-		    tdl__sys_open(incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
-				  &dead.dir) != 0)
+		if (!tdl__folder_parse(name))
+			return true;
+		why = tdl__sys_open(incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+				    &dead.dir);
+		if (why == EACCES)
+			tell_closed(check, incoming, name);
+		if (why != 0)
 			return true;
 		folder.foreign = true;
 		break;
 	}
-	tdl__sys_list(dead.dir, see_staged, &folder);
+	if (tdl__sys_fstat(dead.dir, &st) == 0)
+		folder.owner = st.st_uid;
+	folder.others = !tdl__folder_is_ours(check->table, dead.dir);
+	if (tdl__sys_list(dead.dir, see_staged, &folder) == EACCES)
+		tell_closed(check, incoming, name);
 	return true;
 }
 
@@ -232,10 +266,20 @@ static int check_leftovers(struct tdl__check *check)
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
 	if (why == 0)
 		why = tdl__sys_list(incoming, see_folder, check);
-	return why == 0 || why == ENOENT || why == ELOOP || why == ENOTDIR || why == EACCES
+	if (why == EACCES) {
+		tdl__check_problem(check, TDL_LEFTOVER, -1, TDL__INCOMING_DIR, 0,
+				   "closed to this user: what is left in it is not known");
+		return 0;
+	}
+	return why == 0 || why == ENOENT || why == ELOOP || why == ENOTDIR
 		       ? 0
 		       : tdl__fail_errno(check->error, why, "cannot list %s/" TDL__INCOMING_DIR,
 					 check->table->path);
+}
+
+static void free_table(tdl_table **table)
+{
+	tdl_table_free(*table);
 }
 
 int tdl_table_check(tdl_table *table, const tdl_check_options *options,
@@ -250,8 +294,14 @@ int tdl_table_check(tdl_table *table, const tdl_check_options *options,
 		.broken = -1,
 		.error = error,
 	};
-	int r = tdl__history_refresh(&table->history, error);
+	/* What says that all is well must have seen it: the log, and no index. */
+	__attribute__((cleanup(free_table))) tdl_table *replayed = NULL;
+	int r = tdl__table_replayed(table, &replayed, error);
 
+	if (r < 0)
+		return r;
+	check.table = table = replayed;
+	r = tdl__history_refresh_listed(&table->history, error);
 	if (r < 0 && r != TDL_ERR_CORRUPT)
 		return r;
 	check.head = tdl_table_head(table);

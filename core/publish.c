@@ -179,9 +179,13 @@ static int write_temp(const tdl__log *log, int64_t version, const char *text, si
 		return cannot_write(log, why, name, error);
 	if (owner != NULL)
 		r = tdl__table_adopt(owner, fd, mode, error);
-	tdl__table_spare(fd);
-	if (r == 0 && ((why = tdl__sys_write(fd, text, length)) != 0 ||
-		       (why = tdl__sys_fsync(fd)) != 0 || (why = tdl__sys_fstat(fd, st)) != 0))
+	if (r == 0)
+		why = tdl__sys_write(fd, text, length);
+	/* Not before: a write sets the date anew. */
+	if (r == 0 && why == 0)
+		tdl__table_spare(fd);
+	if (r == 0 &&
+	    (why != 0 || (why = tdl__sys_fsync(fd)) != 0 || (why = tdl__sys_fstat(fd, st)) != 0))
 		r = cannot_write(log, why, name, error);
 	if (r < 0)
 		tdl__sys_unlink(log->dir, name);

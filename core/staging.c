@@ -69,14 +69,27 @@ static void fresh_folder_name(char out[ID_MAX])
 	snprintf(out, ID_MAX, "%s-%s-%.16s", machine, boot, random);
 }
 
-static bool of_this_machine(const char *folder)
+bool tdl__folder_parse(const char *name)
 {
-	char machine[TDL__HEX_MAX];
 	uint8_t id[16];
 
+	return strlen(name) == 82 && tdl__unhex(id, name) && name[32] == '-' &&
+	       tdl__unhex(id, name + 33) && name[65] == '-';
+}
+
+static bool of_this_machine(const char *folder)
+{
+	char machine[TDL__HEX_MAX], boot[TDL__HEX_MAX];
+
+	if (!tdl__folder_parse(folder))
+		return false;
+	/* Containers of one kernel have names of their own, but it is one kernel that keeps and
+	 * shows their locks. */
+	boot_id(boot);
+	if (memcmp(folder + 33, boot, 32) == 0 && strspn(boot, "0") < 32)
+		return true;
 	machine_id(machine);
-	return strlen(folder) == 82 && memcmp(folder, machine, 32) == 0 && folder[32] == '-' &&
-	       tdl__unhex(id, folder + 33) && folder[65] == '-';
+	return memcmp(folder, machine, 32) == 0;
 }
 
 bool tdl__staged_parse(const char *name, const char **dropped)
@@ -102,28 +115,74 @@ static int open_dir(int dir, const char *name, int *fd)
 	return tdl__sys_open(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, fd);
 }
 
-/* Opens _incoming, made where it is missing: the table's mode and the sticky bit, so that several
- * users of one table do not remove each other's folders. */
+/* Of a folder that is not _incoming yet. */
+#define INCOMING_TEMP TDL__INCOMING_DIR "."
+
+bool tdl__incoming_is_temp(const char *name)
+{
+	uint8_t id[16];
+	size_t n = strlen(INCOMING_TEMP);
+
+	return strncmp(name, INCOMING_TEMP, n) == 0 && strlen(name) == n + 32 &&
+	       tdl__unhex(id, name + n);
+}
+
+/* Makes _incoming under another name: nobody finds it with a mode that it is not to have. */
+static int make_incoming(tdl_table *table, mode_t mode, tdl_error *error)
+{
+	_cleanup_close_ int fd = -1;
+	char temp[sizeof INCOMING_TEMP + TDL__HEX_MAX] = INCOMING_TEMP;
+	int why, r;
+
+	tdl__random_hex(temp + strlen(INCOMING_TEMP));
+	why = tdl__sys_mkdir(table->dir, temp, 0700);
+	if (why != 0)
+		return tdl__cannot_stage(table, why, error);
+	why = open_dir(table->dir, temp, &fd);
+	r = why != 0 ? tdl__cannot_stage(table, why, error)
+		     : tdl__table_adopt(table, fd, mode, error);
+	if (r == 0) {
+		why = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR, false);
+		/* An empty one that another made just now gives way: its maker looks again. */
+		if (why == EINVAL || why == ENOSYS || why == EOPNOTSUPP)
+			why = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR,
+					      true);
+		if (why == 0)
+			return 0;
+		if (why != EEXIST && why != ENOTEMPTY)
+			r = tdl__cannot_stage(table, why, error);
+	}
+	tdl__sys_rmdir(table->dir, temp);
+	return r;
+}
+
+/* Opens _incoming, made where it is missing: the table's mode and group, and the sticky bit, so
+ * that several users of one table do not remove each other's folders. */
 static int open_incoming(tdl_table *table, int *fd, tdl_error *error)
 {
 	_cleanup_close_ int got = -1;
-	struct stat st;
-	int why = tdl__sys_mkdir(table->dir, TDL__INCOMING_DIR, 0700);
-	bool made = why == 0;
+	struct stat dir, st;
+	mode_t mode;
+	int r, why = tdl__sys_fstat(table->dir, &dir);
 
-	if (why != 0 && why != EEXIST)
-		return tdl__cannot_stage(table, why, error);
-	why = open_dir(table->dir, TDL__INCOMING_DIR, &got);
-	if (why == 0)
-		why = tdl__sys_fstat(table->dir, &st);
 	if (why != 0)
 		return tdl__cannot_stage(table, why, error);
-	if (made) {
-		int r = tdl__table_adopt(table, got, (st.st_mode & 0777) | S_ISVTX, error);
-
+	mode = (dir.st_mode & 02777) | S_ISVTX;
+	why = open_dir(table->dir, TDL__INCOMING_DIR, &got);
+	if (why == ENOENT) {
+		r = make_incoming(table, mode, error);
 		if (r < 0)
 			return r;
+		why = open_dir(table->dir, TDL__INCOMING_DIR, &got);
 	}
+	if (why == 0)
+		why = tdl__sys_fstat(got, &st);
+	if (why != 0)
+		return tdl__cannot_stage(table, why, error);
+	/* The table was opened to more users since it was made. */
+	if (((st.st_mode & 07777) != mode || st.st_gid != dir.st_gid) &&
+	    (geteuid() == 0 || geteuid() == st.st_uid))
+		tdl__table_adopt(table, got, mode, NULL);
 	*fd = tdl__steal_fd(&got);
 	return 0;
 }
@@ -146,18 +205,27 @@ static int lock(int fd)
 
 /* Makes a folder that nobody has, and locks it. What is_taken() says yes to: another process took
  * it for a dead one's in between. */
-static int make_folder(int incoming, const char *name, int *dir, int *file)
+static int make_folder(tdl_table *table, int incoming, const char *name, int *dir, int *file)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
 	_cleanup_close_ int got = -1, locked = -1;
+	struct stat st;
 	int why = tdl__sys_mkdir(incoming, name, 0700);
 
 	if (why == 0)
 		why = open_dir(incoming, name, &got);
 	if (why == 0)
 		why = lock(got);
+	/* What root's daemon leaves the table's owner can look into and remove; and where folders
+	 * pass their group on, files in this one get the table's. */
+	if (why == 0)
+		why = tdl__sys_fstat(got, &st);
+	if (why == 0)
+		tdl__table_adopt(table, got, (st.st_mode & S_ISGID) | 0700, NULL);
 	if (why == 0)
 		why = tdl__sys_open(got, LOCK_FILE, flags, 0600, &locked);
+	if (why == 0 && geteuid() == 0)
+		tdl__table_adopt(table, locked, 0600, NULL);
 	if (why == 0)
 		why = lock(locked);
 	if (why == 0 && (!is_there(got, LOCK_FILE, locked) || !is_there(incoming, name, got)))
@@ -192,7 +260,7 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 		return r;
 	for (int tries = 0;; tries++) {
 		fresh_folder_name(name);
-		why = make_folder(incoming, name, &dir, &locked);
+		why = make_folder(table, incoming, name, &dir, &locked);
 		if (why == 0)
 			break;
 		if (!is_taken(why) || tries == 100)
@@ -326,6 +394,9 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 		tdl_staged_free(file);
 		return tdl__cannot_stage(staging->table, why, error);
 	}
+	/* Root takes up again only what is its folder's owner's. */
+	if (geteuid() == 0)
+		tdl__table_adopt(staging->table, file->fd, 0600, NULL);
 	*out = file;
 	return 0;
 }

@@ -50,6 +50,12 @@ int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error);
 /* Whether `name` is a staged file's; *dropped gets the name it was dropped under, "" for none. */
 bool tdl__staged_parse(const char *name, const char **dropped);
 
+/* Whether a name in the table is that of an _incoming that was never finished. */
+bool tdl__incoming_is_temp(const char *name);
+
+/* Whether a name is that of a process's folder, of whatever machine. */
+bool tdl__folder_parse(const char *name);
+
 /* How a folder of _incoming stands to this process. */
 enum tdl__folder {
 	TDL__FOLDER_FOREIGN, /* of another machine, or no staging folder at all */

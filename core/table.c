@@ -405,7 +405,7 @@ int tdl_table_find_version(tdl_table *table, const char *text, int64_t *version,
 
 mode_t tdl__table_file_mode(const struct stat *table)
 {
-	return (table->st_mode & 0666) | 0600;
+	return (table->st_mode & 0444) | 0400;
 }
 
 int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error)

@@ -47,7 +47,8 @@ void tdl__table_save_index(tdl_table *table, bool closing);
 /* How many commits that is, unless fewer took long; tests make it smaller. */
 extern size_t tdl__index_worth;
 
-/* Mode of files and folders that readers of the table must be able to read. */
+/* Mode of data files and commits: readable for who can read the table, and writable for nobody,
+ * since what is published never changes. */
 mode_t tdl__table_file_mode(const struct stat *table);
 
 /*
@@ -57,7 +58,8 @@ mode_t tdl__table_file_mode(const struct stat *table);
  */
 void tdl__table_spare(int fd);
 
-/* Gives a new file or folder the table's owner, where this process may. Errors: IO. */
+/* Gives a new file or folder a mode, and the table's owner and group as far as this process may.
+ * Errors: IO. */
 int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error);
 
 #endif

@@ -153,8 +153,7 @@ static void give_way(int fd, int64_t *way)
 	}
 }
 
-/* The process that holds a lock on a file, as this kernel lists it, or 0. */
-static pid_t holder(const struct stat *st)
+pid_t tdl__lock_holder(const struct stat *st)
 {
 	FILE *locks = fopen("/proc/locks", "re");
 	pid_t found = 0, likely = 0;
@@ -182,7 +181,7 @@ static pid_t holder(const struct stat *st)
 static int busy(const tdl_table *table, int fd, const struct stat *st, tdl_error *error)
 {
 	char who[200] = "another process", name[32], path[40], text[200];
-	pid_t pid = holder(st);
+	pid_t pid = tdl__lock_holder(st);
 	FILE *comm;
 	int64_t until;
 

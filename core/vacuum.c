@@ -39,8 +39,9 @@ struct vacuum {
 	void *context;
 	int incoming; /* _incoming, or -1 */
 	struct names parts, temps;
-	bool listed;   /* the log was */
-	size_t spared; /* so many files of the history are no candidates any more */
+	struct names unmade; /* folders that were to become _incoming */
+	bool listed;	     /* the log was */
+	size_t spared;	     /* so many files of the history are no candidates any more */
 	struct folder *folders;
 	size_t folder_count, folder_cap;
 	bool failed; /* no memory for a folder */
@@ -58,6 +59,7 @@ static void clear(struct vacuum *vacuum)
 {
 	free_names(&vacuum->parts);
 	free_names(&vacuum->temps);
+	free_names(&vacuum->unmade);
 	for (size_t i = 0; i < vacuum->folder_count; i++) {
 		free_names(&vacuum->folders[i].files);
 		free(vacuum->folders[i].name);
@@ -119,6 +121,8 @@ static bool see_part(void *context, const char *name)
 
 	if (tdl__file_key_of(name).odd == NULL)
 		keep(&vacuum->parts, name);
+	else if (tdl__incoming_is_temp(name))
+		keep(&vacuum->unmade, name);
 	return true;
 }
 
@@ -398,5 +402,8 @@ int tdl_table_vacuum(tdl_table *table, const tdl_vacuum_options *options,
 		r = sweep(&vacuum, &vacuum.temps, vacuum.table->log_dir, TDL__LOG_DIR "/", error);
 	for (size_t i = 0; i < vacuum.folder_count && r == 0; i++)
 		r = sweep_folder(&vacuum, &vacuum.folders[i], error);
+	/* They are empty, and one that is still needed is made again. */
+	for (size_t i = 0; i < vacuum.unmade.count && r == 0 && !options->dry_run; i++)
+		tdl__sys_rmdir(vacuum.table->dir, vacuum.unmade.items[i]);
 	return r;
 }

@@ -68,6 +68,9 @@ void put_bytes(const char *path, const void *bytes, size_t n)
 	const char *at = in_scratch("%s", path);
 	int fd = open(at, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
+	/* What the library published is writable for nobody. */
+	if (fd < 0 && errno == EACCES && chmod(at, 0644) == 0)
+		fd = open(at, O_WRONLY | O_TRUNC | O_CLOEXEC);
 	if (fd < 0 || write(fd, bytes, n) != (ssize_t)n || close(fd) < 0)
 		give_up("cannot write %s", at);
 }
@@ -109,7 +112,7 @@ void cut_to(const char *path, uint64_t size)
 	const char *at = in_scratch("%s", path);
 	struct stat st;
 
-	if (stat(at, &st) < 0 || truncate(at, (off_t)size) < 0)
+	if (stat(at, &st) < 0 || chmod(at, 0644) < 0 || truncate(at, (off_t)size) < 0)
 		give_up("cannot cut %s", at);
 	utimensat(AT_FDCWD, at, (struct timespec[]){ st.st_atim, st.st_mtim }, 0);
 }

@@ -83,6 +83,74 @@ Test(staging, folders)
 	cr_assert_eq(count_in("t/_incoming"), 0);
 }
 
+static void die(void *context)
+{
+	_exit(77);
+}
+
+/* Whoever is first, whatever becomes of it: _incoming is what it has to be as soon as it is there.
+ */
+Test(staging, the_first_folder_is_right_or_not_there)
+{
+	int status = 0;
+
+	cr_assert_eq(chmod(in_scratch("t"), 02770), 0);
+	for (unsigned nth = 1; WEXITSTATUS(status) != 1; nth++) {
+		struct stat st;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			tdl_staging *staging;
+
+			umask(077);
+			faults_do(nth, die, NULL);
+			_exit(tdl_staging_open(table, &staging, &error) == 0 ? 1 : 2);
+		}
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		cr_assert(WIFEXITED(status) && WEXITSTATUS(status) != 2, "%x", (unsigned)status);
+		if (stat(in_scratch("t/_incoming"), &st) == 0)
+			cr_assert_eq(st.st_mode & 07777, 03770, "%u: %o", nth, st.st_mode);
+		tdl_staging_free(open_staging());
+		free(vacuum(table, false));
+		cr_assert_eq(count_in("t"), 2, "%u", nth);
+		remove_tree("t/_incoming");
+	}
+}
+
+/* Two at once: one makes it, and both have it. */
+static void make_incoming_too(void *context)
+{
+	tdl_staging **other = context;
+
+	if (*other == NULL && tdl_staging_open(table, other, &error) < 0)
+		abort();
+}
+
+Test(staging, two_are_the_first)
+{
+	for (unsigned nth = 1; nth < 12; nth++) {
+		tdl_staging *one, *two = NULL;
+
+		faults_do(nth, make_incoming_too, &two);
+		one = open_staging();
+		faults_off();
+		cr_assert_eq(count_in("t/_incoming"), 2, "%u", nth);
+		cr_assert_eq(count_in("t"), 2, "%u", nth);
+		tdl_staging_free(one);
+		tdl_staging_free(two);
+		remove_tree("t/_incoming");
+	}
+}
+
+/* What was about to be published is writable for nobody; it is taken up all the same. */
+static void leave_one_read_only(tdl_staging *staging)
+{
+	tdl_staged *file = stage(staging, "ready", ROW_1);
+
+	if (fchmod(tdl_staged_fd(file), 0440) < 0)
+		_exit(1);
+}
+
 Test(staging, names)
 {
 	static const char *const refused[] = { "", "a/b", "/" };
@@ -165,7 +233,7 @@ Test(staging, the_file_itself_becomes_the_data_file)
 	cr_assert_eq(stat(in_scratch("t/part-%s.jsonl", file->hex), &part), 0);
 	cr_assert_eq(part.st_ino, staged.st_ino);
 	cr_assert_eq(part.st_nlink, 1);
-	cr_assert_eq(part.st_mode & 07777, 0644);
+	cr_assert_eq(part.st_mode & 07777, 0444);
 	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_MISUSE);
 	tdl_staged_free(file);
 	expect_version("t", 1, ROW_1 ROW_2);
@@ -374,6 +442,24 @@ Test(staging, the_dead_leave_their_named_files)
 	free(bytes);
 	tdl_staging_free(staging);
 	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+Test(staging, what_was_made_readable_to_all_is_taken_up)
+{
+	tdl_staging *staging;
+	int64_t version;
+	struct stat st;
+
+	die_after(leave_one_read_only);
+	staging = open_staging();
+	cr_assert_eq(adopt(staging), 0);
+	cr_assert_eq(adopted.count, 1);
+	cr_assert_eq(fstat(tdl_staged_fd(adopted.files[0]), &st), 0);
+	cr_assert_eq(st.st_mode & 07777, 0600);
+	cr_assert_eq(tdl_staged_commit(adopted.files[0], NULL, &version, &error), 0);
+	tdl_staged_free(adopted.files[0]);
+	expect_version("t", 1, ROW_1);
+	tdl_staging_free(staging);
 }
 
 Test(staging, the_living_keep_theirs)

@@ -224,13 +224,13 @@ Test(table, modes_and_owners_are_the_tables)
 	append_rows(table, ROW_1);
 	tdl_table_free(table);
 	cr_assert_eq(stat(commit_path("t", 1), &st), 0);
-	cr_assert_eq(st.st_mode & 07777, 0660);
+	cr_assert_eq(st.st_mode & 07777, 0440);
 	if (geteuid() == 0)
 		cr_assert(st.st_uid == 1234 && st.st_gid == 2345);
 	names = names_in("t");
 	names[strcspn(strstr(names, "part-"), "\n") + (size_t)(strstr(names, "part-") - names)] = 0;
 	cr_assert_eq(stat(in_scratch("t/%s", strstr(names, "part-")), &st), 0);
-	cr_assert_eq(st.st_mode & 07777, 0660);
+	cr_assert_eq(st.st_mode & 07777, 0440);
 	if (geteuid() == 0)
 		cr_assert(st.st_uid == 1234 && st.st_gid == 2345);
 	free(names);
@@ -257,13 +257,13 @@ Test(table, umasks)
 		append_rows(table, ROW_1);
 		for (int64_t version = 0; version < 2; version++) {
 			cr_assert_eq(stat(commit_path("t", version), &st), 0);
-			cr_assert_eq(st.st_mode & 07777, 0666 & ~masks[i]);
+			cr_assert_eq(st.st_mode & 07777, 0444 & ~masks[i]);
 		}
 		names = names_in("t");
 		part = strstr(names, "part-");
 		part[strcspn(part, "\n")] = '\0';
 		cr_assert_eq(stat(in_scratch("t/%s", part), &st), 0);
-		cr_assert_eq(st.st_mode & 07777, 0666 & ~masks[i]);
+		cr_assert_eq(st.st_mode & 07777, 0444 & ~masks[i]);
 		free(names);
 		tdl_table_free(table);
 		remove_tree("t");
