@@ -23,8 +23,10 @@ struct tdl__judge {
 	char *name;
 	const tdl_schema *schema;
 	tdl__rows *rows;
-	uint64_t taken; /* bytes of input */
-	uint64_t size;	/* bytes of stored rows */
+	const atomic_bool *stop; /* or NULL */
+	bool is_long;		 /* one of the staging folder's that have a long row */
+	uint64_t taken;		 /* bytes of input */
+	uint64_t size;		 /* bytes of stored rows */
 
 	/* Sums of the blocks of them: of those that are full, and of the last one. */
 	uint32_t *blocks, *newlines;
@@ -124,6 +126,34 @@ tdl__judge *tdl__judge_new(tdl_staging *staging, tdl_staged *source, const char 
 	return judge;
 }
 
+/* A row that is longer than those of before may have as much memory as two of them. */
+static void wait_for_memory(tdl__judge *judge)
+{
+	tdl_staging *staging = judge->staging;
+
+	if (judge->is_long || tdl__judge_memory(judge) <= TDL__LONG_ROW)
+		return;
+	pthread_mutex_lock(&staging->memory_lock);
+	while (staging->long_rows == TDL__LONG_ROWS)
+		pthread_cond_wait(&staging->memory_left, &staging->memory_lock);
+	staging->long_rows++;
+	pthread_mutex_unlock(&staging->memory_lock);
+	judge->is_long = true;
+}
+
+static void free_rows(tdl__judge *judge)
+{
+	tdl__rows_free(judge->rows);
+	judge->rows = NULL;
+	if (!judge->is_long)
+		return;
+	pthread_mutex_lock(&judge->staging->memory_lock);
+	judge->staging->long_rows--;
+	pthread_cond_signal(&judge->staging->memory_left);
+	pthread_mutex_unlock(&judge->staging->memory_lock);
+	judge->is_long = false;
+}
+
 void tdl__judge_free(tdl__judge *judge)
 {
 	if (judge == NULL)
@@ -131,7 +161,7 @@ void tdl__judge_free(tdl__judge *judge)
 	if (judge->file != NULL)
 		tdl_staged_remove(judge->file, NULL);
 	tdl_staged_free(judge->file);
-	tdl__rows_free(judge->rows);
+	free_rows(judge);
 	free(judge->blocks);
 	free(judge->newlines);
 	free(judge->name);
@@ -149,6 +179,21 @@ int tdl__judge_take(tdl__judge *judge, const char *bytes, size_t n, tdl_error *e
 uint64_t tdl__judge_taken(const tdl__judge *judge)
 {
 	return judge->taken;
+}
+
+size_t tdl__judge_memory(const tdl__judge *judge)
+{
+	return tdl__rows_memory(judge->rows);
+}
+
+void tdl__judge_stop_at(tdl__judge *judge, const atomic_bool *stop)
+{
+	judge->stop = stop;
+}
+
+tdl_staged *tdl__judge_file(const tdl__judge *judge)
+{
+	return judge->file != NULL ? judge->file : judge->source;
 }
 
 const tdl_schema *tdl__judge_schema(const tdl__judge *judge)
@@ -181,6 +226,9 @@ int tdl__judge_read(tdl__judge *judge, int fd, const tdl_commit_options *options
 		r = tdl__judge_take(judge, buffer, got, error);
 		if (r < 0)
 			return r;
+		wait_for_memory(judge);
+		if (judge->stop != NULL && atomic_load(judge->stop))
+			return tdl__fail(error, TDL_ERR_CONFLICT, "%s is written to", judge->name);
 		if (options != NULL && options->progress != NULL)
 			options->progress(options->context, judge->taken);
 	} while (got == room); /* less is the end */
@@ -198,7 +246,7 @@ int tdl__judge_finish(tdl__judge *judge, tdl__part *part, tdl_staged **file, tdl
 		r = tdl__fail_nomem(error);
 	if (r < 0)
 		return r;
-	*file = judge->file != NULL ? judge->file : judge->source;
+	*file = tdl__judge_file(judge);
 	*part = (tdl__part){
 		.dir = judge->staging->dir,
 		.name = (*file)->file_name,
@@ -213,5 +261,6 @@ int tdl__judge_finish(tdl__judge *judge, tdl__part *part, tdl_staged **file, tdl
 		part->sums.rows = judge->newlines;
 	}
 	memcpy(part->hex, (*file)->hex, sizeof part->hex);
+	free_rows(judge);
 	return 0;
 }

@@ -2,6 +2,8 @@
 #ifndef TDL_JUDGE_H
 #define TDL_JUDGE_H
 
+#include <stdatomic.h>
+
 #include "publish.h"
 #include "rows.h"
 #include "staging.h"
@@ -27,14 +29,21 @@ int tdl__judge_take(tdl__judge *judge, const char *bytes, size_t n, tdl_error *e
 /* How many it has taken. */
 uint64_t tdl__judge_taken(const tdl__judge *judge);
 
+/* Until it is finished it has this much memory. */
+size_t tdl__judge_memory(const tdl__judge *judge);
+/* tdl__judge_read() gives up, with CONFLICT, once *stop is set. */
+void tdl__judge_stop_at(tdl__judge *judge, const atomic_bool *stop);
+
 /* Takes the rest from a descriptor to its end: at its position, or for the source behind what was
- * taken. */
+ * taken. Where a row is long it waits until few others of the staging folder are as long. */
 int tdl__judge_read(tdl__judge *judge, int fd, const tdl_commit_options *options, tdl_error *error);
 
 /* The end: fills `part`, which borrows from the judge, and *file gets the staged file that holds
  * it, the source or the judge's. Errors: as tdl__rows_finish(), IO. */
 int tdl__judge_finish(tdl__judge *judge, tdl__part *part, tdl_staged **file, tdl_error *error);
 
+/* The staged file that holds what it was finished with. */
+tdl_staged *tdl__judge_file(const tdl__judge *judge);
 /* That it judges by. */
 const tdl_schema *tdl__judge_schema(const tdl__judge *judge);
 

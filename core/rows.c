@@ -81,6 +81,11 @@ void tdl__rows_free(tdl__rows *rows)
 	free(rows);
 }
 
+size_t tdl__rows_memory(const tdl__rows *rows)
+{
+	return OUT_SIZE + rows->carry_size;
+}
+
 uint64_t tdl__rows_count(const tdl__rows *rows)
 {
 	return rows->count;

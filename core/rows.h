@@ -43,6 +43,8 @@ int tdl__rows_feed(tdl__rows *rows, const char *bytes, size_t n, tdl_error *erro
  * Errors: as tdl__rows_feed(), and EMPTY where there was no row. */
 int tdl__rows_finish(tdl__rows *rows, tdl_error *error);
 
+/* The memory it has, which the longest row decides. */
+size_t tdl__rows_memory(const tdl__rows *rows);
 /* Rows taken so far. */
 uint64_t tdl__rows_count(const tdl__rows *rows);
 /* Whether the output so far is the input so far, byte for byte (after finish: all of it). */

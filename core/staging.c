@@ -272,6 +272,8 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 		tdl__dead_remove(incoming, name, &(struct tdl__dead){ dir, locked });
 		return tdl__fail_nomem(error);
 	}
+	pthread_mutex_init(&staging->memory_lock, NULL);
+	pthread_cond_init(&staging->memory_left, NULL);
 	staging->table = table;
 	staging->incoming = tdl__steal_fd(&incoming);
 	staging->dir = tdl__steal_fd(&dir);
@@ -289,6 +291,8 @@ void tdl_staging_free(tdl_staging *staging)
 	close(staging->lock);
 	close(staging->dir);
 	close(staging->incoming);
+	pthread_mutex_destroy(&staging->memory_lock);
+	pthread_cond_destroy(&staging->memory_left);
 	free(staging->name);
 	free(staging);
 }
@@ -433,6 +437,8 @@ void tdl_staged_free(tdl_staged *file)
 		return;
 	if (file->ahead != NULL)
 		file->free_ahead(file->ahead);
+	if (file->ahead_memory > 0)
+		atomic_fetch_sub(&file->staging->ahead_memory, file->ahead_memory);
 	pthread_mutex_destroy(&file->lock);
 	if (file->fd >= 0)
 		close(file->fd);

@@ -2,6 +2,9 @@
 #ifndef TDL_STAGING_H
 #define TDL_STAGING_H
 
+#include <stdatomic.h>
+
+#include "publish.h"
 #include "table.h"
 
 /*
@@ -19,16 +22,31 @@ struct tdl_staging {
 	int dir;      /* the folder; its description holds a lock, */
 	int lock;     /* and so does that of the file in it */
 	char *name;
+	atomic_size_t ahead_memory; /* of all its files' validators while they are written */
+	pthread_mutex_t memory_lock;
+	pthread_cond_t memory_left; /* long_rows has become less */
+	unsigned long_rows;	    /* validators of what is committed that have one */
 };
+
+/* Of what is validated while it is written: a row that is longer, or more memory for all files of
+ * the folder together, has to wait until it is committed. */
+#define TDL__LONG_ROW	  ((size_t)1 << 20)
+#define TDL__AHEAD_MEMORY ((size_t)64 << 20)
+/* And so many of what is committed may have a long row at once. */
+#define TDL__LONG_ROWS 2u
 
 struct tdl_staged {
 	tdl_staging *staging;
 	pthread_mutex_t lock; /* of what is known of its bytes while it is written: */
-	void *ahead;	      /* or NULL */
+	void *ahead;	      /* its validator, or NULL; or one that is done: */
+	bool prepared;	      /* `part` is what a commit of the file needs */
+	tdl__part part;
 	void (*free_ahead)(void *ahead);
+	size_t ahead_memory; /* what it counts for in the folder's */
 	uint64_t generation; /* counts the times it was cut */
 	bool scattered;	     /* nothing: they did not come one after the other */
 	int unsynced;	     /* why they could not be made durable, or 0 */
+	atomic_bool stop;    /* its preparation: it has been written to */
 	int fd;
 	char hex[TDL__HEX_MAX];
 	char *file_name; /* in the folder; NULL: it is gone */

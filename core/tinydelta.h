@@ -421,16 +421,23 @@ TDL_API int tdl_staged_fd(const tdl_staged *file);
  * Tells that bytes were written to it at `offset`, so that rows written one after the other are
  * validated on the way and a commit need not read them again. Not needed for a file to be
  * committed; but once it was called, every write and every cut has to be told, each after it was
- * done and before a commit. Each cut begins a generation: written() gets the one that generation()
+ * done and before a commit. Each cut begins a generation: written() gets the one that begin()
  * returned before the write began, and bytes of an earlier one, which may be gone, are not relied
  * on. No write may be under way while the file is cut. A file that could not be made durable (a
  * commit of it said IO) is committed no more until a cut to 0 is told: its bytes may be lost.
  * Thread-safe.
  */
-TDL_API uint64_t tdl_staged_generation(tdl_staged *file);
+TDL_API uint64_t tdl_staged_begin(tdl_staged *file);
 TDL_API void tdl_staged_written(tdl_staged *file, uint64_t generation, const void *bytes,
 				size_t count, uint64_t offset);
 TDL_API void tdl_staged_cut(tdl_staged *file, uint64_t size);
+/*
+ * Does what it can of a commit that may come: validates the rows, rewrites them where they need
+ * it, and makes them durable; it may take as long. Where that fails, or begin() or cut() is called
+ * meanwhile or later, nothing has happened. Not while a write is under way, nor a commit or another
+ * prepare of the file.
+ */
+TDL_API void tdl_staged_prepare(tdl_staged *file);
 /* Changes the name kept on disk. Errors: IO, LIMIT. */
 TDL_API int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error);
 /* Removes it from the disk; the descriptor stays open. Errors: IO. */

@@ -4,16 +4,18 @@
  * makes data files, publishing commits; what is between them is here.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "error.h"
 #include "judge.h"
 #include "schema.h"
 #include "sys.h"
 
-/* What a data file must be before it is one: whole, durable, readable by the table's readers. */
-static int finish_file(tdl_table *table, tdl_staged *file, uint64_t size, tdl_error *error)
+/* What a data file must be before it is one: whole, readable by the table's readers, */
+static int make_public(tdl_table *table, tdl_staged *file, uint64_t size, tdl_error *error)
 {
 	struct stat dir, st;
 	int why = tdl__sys_fstat(table->dir, &dir), r;
@@ -26,16 +28,29 @@ static int finish_file(tdl_table *table, tdl_staged *file, uint64_t size, tdl_er
 		return tdl__fail(error, TDL_ERR_CONFLICT,
 				 "the staged file changed while it was committed");
 	r = tdl__table_adopt(table, file->fd, tdl__table_file_mode(&dir), error);
-	if (r < 0)
-		return r;
-	tdl__table_spare(file->fd);
-	why = tdl__sys_fsync(file->fd);
+	if (r == 0)
+		tdl__table_spare(file->fd);
+	return r;
+}
+
+/* and durable. */
+static int make_durable(tdl_table *table, tdl_staged *file, tdl_error *error)
+{
+	int why = tdl__sys_fsync(file->fd);
+
 	if (why == 0)
 		return 0;
 	pthread_mutex_lock(&file->lock);
 	file->unsynced = why;
 	pthread_mutex_unlock(&file->lock);
 	return tdl__fail_errno(error, why, "cannot make a data file of %s durable", table->path);
+}
+
+static int finish_file(tdl_table *table, tdl_staged *file, uint64_t size, tdl_error *error)
+{
+	int r = make_public(table, file, size, error);
+
+	return r < 0 ? r : make_durable(table, file, error);
 }
 
 /* A failed fsync is not tried again: the next one would say yes, and of bytes that the kernel has
@@ -131,11 +146,34 @@ static void free_ahead(void *ahead)
 	tdl__judge_free(ahead);
 }
 
+/* What it has now, of all that there is for what is not committed yet. */
+static size_t count_memory(tdl_staged *file, size_t memory)
+{
+	size_t before = file->ahead_memory;
+
+	file->ahead_memory = memory;
+	return atomic_fetch_add(&file->staging->ahead_memory, memory - before) + memory - before;
+}
+
+static tdl__judge *take_ahead(tdl_staged *file)
+{
+	count_memory(file, 0);
+	file->scattered = true;
+	file->prepared = false;
+	return tdl__steal(file->ahead);
+}
+
 static void forget_ahead(tdl_staged *file)
 {
-	tdl__judge_free(file->ahead);
-	file->ahead = NULL;
-	file->scattered = true;
+	tdl__judge_free(take_ahead(file));
+}
+
+/* A user who may write must not have the memory of everybody. */
+static bool is_too_much(tdl_staged *file)
+{
+	size_t memory = tdl__judge_memory(file->ahead);
+
+	return count_memory(file, memory) > TDL__AHEAD_MEMORY || memory > TDL__LONG_ROW;
 }
 
 /* With the lock held. */
@@ -145,6 +183,7 @@ static void judge_ahead(tdl_staged *file, const void *bytes, size_t n, uint64_t 
 
 	/* What is small is judged at once when it is committed. */
 	if (file->ahead == NULL && offset == 0 && n >= TDL__AHEAD_MIN && file->file_name != NULL &&
+	    atomic_load(&file->staging->ahead_memory) < TDL__AHEAD_MEMORY &&
 	    tdl_table_version_info(file->staging->table, TDL_LATEST, &head, NULL) == 0) {
 		file->ahead = tdl__judge_new(file->staging, file, dropped_name(file), head.schema);
 		file->free_ahead = free_ahead;
@@ -152,15 +191,18 @@ static void judge_ahead(tdl_staged *file, const void *bytes, size_t n, uint64_t 
 	/* Bytes that come in any other order might yet be written over by some that came before.
 	 * And a refusal has to name the file as it is called then: the commit finds it again. */
 	if (file->ahead == NULL || offset != tdl__judge_taken(file->ahead) ||
-	    tdl__judge_take(file->ahead, bytes, n, NULL) < 0)
+	    tdl__judge_take(file->ahead, bytes, n, NULL) < 0 || is_too_much(file))
 		forget_ahead(file);
 }
 
-uint64_t tdl_staged_generation(tdl_staged *file)
+uint64_t tdl_staged_begin(tdl_staged *file)
 {
 	uint64_t generation;
 
 	pthread_mutex_lock(&file->lock);
+	atomic_store(&file->stop, true);
+	if (file->prepared)
+		forget_ahead(file);
 	generation = file->generation;
 	pthread_mutex_unlock(&file->lock);
 	return generation;
@@ -182,6 +224,7 @@ void tdl_staged_cut(tdl_staged *file, uint64_t size)
 {
 	pthread_mutex_lock(&file->lock);
 	file->generation++;
+	atomic_store(&file->stop, true);
 	if (file->ahead != NULL)
 		forget_ahead(file);
 	if (size == 0) {
@@ -192,26 +235,102 @@ void tdl_staged_cut(tdl_staged *file, uint64_t size)
 }
 
 /* Judges a staged file from where that has got to already. */
-static int judge_staged(tdl_staged *file, const tdl_schema *schema, tdl__judge **judge,
+static int judge_staged(tdl_staged *file, const char *name, const tdl_schema *schema,
+			const atomic_bool *stop, tdl__judge **judge,
 			const tdl_commit_options *options, tdl__part *part, tdl_staged **data,
 			tdl_error *error)
 {
 	int r;
 
 	pthread_mutex_lock(&file->lock);
-	*judge = tdl__steal(file->ahead);
-	file->scattered = true;
+	*judge = take_ahead(file);
 	pthread_mutex_unlock(&file->lock);
+	if (*judge != NULL)
+		tdl__judge_stop_at(*judge, stop);
 	if (*judge != NULL && tdl__schema_equal(tdl__judge_schema(*judge), schema) &&
 	    tdl__judge_read(*judge, file->fd, options, NULL) == 0 &&
 	    tdl__judge_finish(*judge, part, data, NULL) == 0)
 		return 0;
 	tdl__judge_free(*judge);
-	*judge = tdl__judge_new(file->staging, file, dropped_name(file), schema);
+	*judge = tdl__judge_new(file->staging, file, name, schema);
 	if (*judge == NULL)
 		return tdl__fail_nomem(error);
+	tdl__judge_stop_at(*judge, stop);
 	r = tdl__judge_read(*judge, file->fd, options, error);
 	return r < 0 ? r : tdl__judge_finish(*judge, part, data, error);
+}
+
+static int prepare(tdl_staged *file, tdl__judge **judge, tdl__part *part)
+{
+	tdl_table *table = file->staging->table;
+	tdl_version_info head;
+	tdl_staged *data;
+	int r = look_at_head(table, &head, NULL);
+
+	/* Its name on disk may change meanwhile; and a message would have to name it as it is
+	 * called when it is committed. */
+	if (r == 0)
+		r = judge_staged(file, "", head.schema, &file->stop, judge, NULL, part, &data,
+				 NULL);
+	if (r == 0)
+		r = data == file ? make_durable(table, file, NULL)
+				 : finish_file(table, data, part->size, NULL);
+	if (r == 0 && data != file) {
+		/* Who knows how long it waits. */
+		close(data->fd);
+		data->fd = -1;
+	}
+	return r;
+}
+
+void tdl_staged_prepare(tdl_staged *file)
+{
+	__attribute__((cleanup(free_judge))) tdl__judge *judge = NULL;
+	tdl__part part;
+	bool wanted;
+
+	pthread_mutex_lock(&file->lock);
+	wanted = !file->prepared && file->unsynced == 0;
+	if (wanted)
+		atomic_store(&file->stop, false);
+	pthread_mutex_unlock(&file->lock);
+	if (!wanted || prepare(file, &judge, &part) < 0)
+		return;
+	pthread_mutex_lock(&file->lock);
+	if (!atomic_load(&file->stop)) {
+		tdl__judge_free(file->ahead);
+		file->ahead = tdl__steal(judge);
+		file->free_ahead = free_ahead;
+		file->prepared = true;
+		file->part = part;
+	}
+	pthread_mutex_unlock(&file->lock);
+}
+
+/* Takes what was prepared, where it is still good. */
+static bool take_prepared(tdl_staged *file, const tdl_schema *schema, tdl__judge **judge,
+			  tdl__part *part, tdl_staged **data)
+{
+	const int flags = O_RDWR | O_NOFOLLOW;
+
+	pthread_mutex_lock(&file->lock);
+	if (file->prepared) {
+		*part = file->part;
+		*judge = take_ahead(file);
+	}
+	pthread_mutex_unlock(&file->lock);
+	if (*judge == NULL)
+		return false;
+	*data = tdl__judge_file(*judge);
+	part->name = (*data)->file_name;
+	if (tdl__schema_equal(tdl__judge_schema(*judge), schema) &&
+	    ((*data)->fd >= 0 ||
+	     tdl__sys_open(part->dir, part->name, flags, 0, &(*data)->fd) == 0) &&
+	    make_public(file->staging->table, *data, part->size, NULL) == 0)
+		return true;
+	tdl__judge_free(*judge);
+	*judge = NULL;
+	return false;
 }
 
 /* Gives a staged file back its mode after a commit of it failed. */
@@ -238,10 +357,12 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 	r = check_synced(file, error);
 	if (r == 0)
 		r = look_at_head(table, &head, error);
-	if (r == 0)
-		r = judge_staged(file, head.schema, &judge, options, &part, &data, error);
-	if (r == 0)
-		r = finish_file(table, data, part.size, error);
+	if (r == 0 && !take_prepared(file, head.schema, &judge, &part, &data)) {
+		r = judge_staged(file, dropped_name(file), head.schema, NULL, &judge, options,
+				 &part, &data, error);
+		if (r == 0)
+			r = finish_file(table, data, part.size, error);
+	}
 	if (r == 0)
 		r = tdl__publish(table, TDL__APPEND, &part, -1, options, version, error);
 	if (r == 0 || r == TDL_ERR_PUBLISHED)

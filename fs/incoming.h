@@ -104,7 +104,7 @@ struct tdfs_backend {
 	int (*rename)(void *context, void *file, const char *name);
 	void (*remove)(void *context, void *file); /* from the disk */
 	void (*free)(void *context, void *file);
-	/* The file's bytes have changed: as tdl_staged_generation(), tdl_staged_written() and
+	/* The file's bytes have changed: as tdl_staged_begin(), tdl_staged_written() and
 	 * tdl_staged_cut(). NULL: nobody wants to know. */
 	uint64_t (*generation)(void *context, void *file);
 	void (*written)(void *context, void *file, uint64_t generation, const void *bytes,

@@ -111,7 +111,7 @@ static void staged_free(void *context, void *file)
 
 static uint64_t staged_generation(void *context, void *file)
 {
-	return tdl_staged_generation(file);
+	return tdl_staged_begin(file);
 }
 
 static void staged_written(void *context, void *file, uint64_t generation, const void *bytes,

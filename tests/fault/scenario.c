@@ -157,8 +157,15 @@ static int run_written(const struct scenario *scenario)
 
 		if (pwrite(tdl_staged_fd(now.file), rows + at, piece, (off_t)at) != (ssize_t)piece)
 			abort();
-		tdl_staged_written(now.file, tdl_staged_generation(now.file), rows + at, piece, at);
+		tdl_staged_written(now.file, tdl_staged_begin(now.file), rows + at, piece, at);
 	}
+	return run_commit(scenario);
+}
+
+/* What can be done before is. */
+static int run_prepared(const struct scenario *scenario)
+{
+	tdl_staged_prepare(now.file);
 	return run_commit(scenario);
 }
 
@@ -200,12 +207,14 @@ const struct scenario scenarios[] = {
 	{ "open and read", run_read, -1, NULL },
 	{ "written as it is", run_written, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
 	{ "written to be rewritten", run_written, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
+	{ "prepared as it is", run_prepared, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
+	{ "prepared to be rewritten", run_prepared, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
 };
 
 void scenario_begin(const struct scenario *scenario)
 {
 	static const char *const columns[] = { COLUMNS_ID_NAME };
-	const char *rows = strcmp(scenario->name, "commit as it is") == 0 ? NEW_1 NEW_2 : NEW_RAW;
+	const char *rows = strstr(scenario->name, "as it is") != NULL ? NEW_1 NEW_2 : NEW_RAW;
 
 	if (is_there("t"))
 		remove_tree("t");
@@ -219,11 +228,11 @@ void scenario_begin(const struct scenario *scenario)
 	if (scenario->run == run_append || scenario->run == run_overwrite)
 		now.rows = bytes_fd(NEW_RAW, strlen(NEW_RAW));
 	if (scenario->run == run_adopt || scenario->run == run_commit ||
-	    scenario->run == run_written) {
+	    scenario->run == run_written || scenario->run == run_prepared) {
 		if (tdl_staging_open(now.table, &now.staging, NULL) < 0)
 			abort();
 	}
-	if (scenario->run == run_commit)
+	if (scenario->run == run_commit || scenario->run == run_prepared)
 		stage(now.staging, "drop", rows);
 	if (scenario->run == run_written)
 		stage(now.staging, "drop", "");

@@ -24,18 +24,20 @@ struct scenario {
 extern const struct scenario scenarios[];
 
 /* A test for each: X(name of the test, its place in scenarios). */
-#define EACH_SCENARIO(X)       \
-	X(create, 0)           \
-	X(append, 1)           \
-	X(overwrite, 2)        \
-	X(restore, 3)          \
-	X(vacuum, 4)           \
-	X(commit_as_it_is, 5)  \
-	X(commit_rewritten, 6) \
-	X(adopt, 7)            \
-	X(open_and_read, 8)    \
-	X(written_as_it_is, 9) \
-	X(written_raw, 10)
+#define EACH_SCENARIO(X)         \
+	X(create, 0)             \
+	X(append, 1)             \
+	X(overwrite, 2)          \
+	X(restore, 3)            \
+	X(vacuum, 4)             \
+	X(commit_as_it_is, 5)    \
+	X(commit_rewritten, 6)   \
+	X(adopt, 7)              \
+	X(open_and_read, 8)      \
+	X(written_as_it_is, 9)   \
+	X(written_raw, 10)       \
+	X(prepared_as_it_is, 11) \
+	X(prepared_raw, 12)
 
 /* Makes the starting state, once a process. */
 void scenario_make_template(void);

@@ -30,6 +30,8 @@ static const char *const rows[] = {
 	ROW_3 ROW_1 ROW_3,
 	ROW_1 ROW_2 ROW_2,
 	ROW_1 ROW_2 ROW_2 ROW_1,
+	ROW_1 ROW_2 ROW_2 ROW_1 ROW_2,
+	ROW_1 ROW_2 ROW_2 ROW_1 ROW_2 ROW_3,
 };
 enum {
 	VERSIONS = sizeof rows / sizeof *rows
@@ -41,7 +43,7 @@ enum {
 TestSuite(power, .init = scratch_begin, .fini = scratch_end);
 
 /* Rows that are told of are judged while they are written. */
-static void commit(tdl_staging *staging, const char *bytes, bool told)
+static void commit(tdl_staging *staging, const char *bytes, bool told, bool prepared)
 {
 	tdl_staged *file;
 	tdl_error error;
@@ -50,7 +52,9 @@ static void commit(tdl_staging *staging, const char *bytes, bool told)
 	cr_assert_eq(tdl_staged_create(staging, "drop", &file, &error), 0);
 	cr_assert_eq(tdl__sys_write(tdl_staged_fd(file), bytes, strlen(bytes)), 0);
 	if (told)
-		tdl_staged_written(file, tdl_staged_generation(file), bytes, strlen(bytes), 0);
+		tdl_staged_written(file, tdl_staged_begin(file), bytes, strlen(bytes), 0);
+	if (prepared)
+		tdl_staged_prepare(file);
 	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s", error.message);
 	tdl_staged_free(file);
 	crash_acknowledge(version);
@@ -69,12 +73,16 @@ static void work(void)
 	crash_acknowledge(append_rows(table, ROW_2 ROW_2));
 	crash_acknowledge(overwrite_rows(table, ROW_3));
 	cr_assert_eq(tdl_staging_open(table, &staging, NULL), 0);
-	commit(staging, ROW_1, false);
-	commit(staging, ROW_RAW, true);
+	commit(staging, ROW_1, false, false);
+	commit(staging, ROW_RAW, true, false);
 	tdl_staging_free(staging);
 	crash_acknowledge(restore_version(table, 2));
 	free(vacuum(table, false));
 	crash_acknowledge(append_rows(table, ROW_1));
+	cr_assert_eq(tdl_staging_open(table, &staging, NULL), 0);
+	commit(staging, ROW_2, false, true);
+	commit(staging, ROW_RAW, true, true);
+	tdl_staging_free(staging);
 	tdl_table_free(table);
 	crash_stop_recording();
 }

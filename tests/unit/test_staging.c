@@ -241,6 +241,171 @@ Test(staging, the_file_itself_becomes_the_data_file)
 	cr_assert_eq(count_in("t/_incoming"), 0);
 }
 
+/* ---- Done before the commit ---------------------------------------------------------------- */
+
+static unsigned syncs, reads;
+
+static int count_calls(enum tdl__op op, const char *name)
+{
+	syncs += op == TDL__OP_FSYNC;
+	reads += op == TDL__OP_READ;
+	return 0;
+}
+
+static int64_t commit_counted(tdl_staged *file)
+{
+	int64_t version = -1;
+
+	syncs = reads = 0;
+	tdl__sys_hook = count_calls;
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s", error.message);
+	tdl__sys_hook = NULL;
+	return version;
+}
+
+/* Its data is not read nor synced again; the log and the directories are. */
+static void commit_prepared(const char *rows, const char *stored)
+{
+	tdl_staging *staging = open_staging();
+	tdl_staged *file = stage(staging, "x.tmp", rows), *plain = stage(staging, "y", ROW_1);
+	unsigned plain_syncs, plain_reads;
+
+	commit_counted(plain);
+	plain_syncs = syncs;
+	plain_reads = reads;
+	tdl_staged_free(plain);
+	tdl_staged_prepare(file);
+	tdl_staged_prepare(file);
+	cr_assert_eq(tdl_staged_rename(file, "x", &error), 0);
+	cr_expect_eq(commit_counted(file), 2);
+	cr_expect_eq(syncs, plain_syncs - 1);
+	cr_expect_lt(reads, plain_reads);
+	tdl_staged_free(file);
+	expect_version("t", 2, stored);
+	cr_assert_str_eq(staged_names(staging), "");
+	tdl_staging_free(staging);
+}
+
+Test(staging, what_is_prepared_is_only_committed)
+{
+	commit_prepared(ROW_2, ROW_1 ROW_2);
+}
+
+Test(staging, so_is_what_was_rewritten)
+{
+	commit_prepared(ROW_RAW, ROW_1 ROW_3);
+}
+
+/* Whatever is done to the file after it was prepared, what it holds is committed. */
+Test(staging, what_is_changed_is_not_prepared)
+{
+	static const char *const first[] = { ROW_2 ROW_2, ROW_RAW };
+	tdl_staging *staging = open_staging();
+
+	for (int i = 0; i < 4; i++) {
+		tdl_staged *file = stage(staging, "x", first[i / 2]);
+
+		tdl_staged_prepare(file);
+		if (i % 2 == 0) {
+			cr_assert_eq(ftruncate(tdl_staged_fd(file), 0), 0);
+			tdl_staged_cut(file, 0);
+		}
+		uint64_t generation = tdl_staged_begin(file);
+		cr_assert_eq(ftruncate(tdl_staged_fd(file), (off_t)strlen(ROW_1)), 0);
+		cr_assert_eq(pwrite(tdl_staged_fd(file), ROW_1, strlen(ROW_1), 0),
+			     (ssize_t)strlen(ROW_1));
+		tdl_staged_written(file, generation, ROW_1, strlen(ROW_1), 0);
+		cr_expect_eq(commit_counted(file), i + 1);
+		tdl_staged_free(file);
+	}
+	expect_version("t", 4, ROW_1 ROW_1 ROW_1 ROW_1);
+	cr_assert_str_eq(staged_names(staging), "");
+	tdl_staging_free(staging);
+}
+
+/* A reason that was found then is told when it matters, of the file as it is called then. */
+Test(staging, what_cannot_be_prepared_is_refused_at_the_commit)
+{
+	tdl_staging *staging = open_staging();
+	tdl_staged *file = stage(staging, "x.tmp", ROW_1 "{\"id\":1}\n");
+	int64_t version;
+
+	tdl_staged_prepare(file);
+	cr_assert_eq(tdl_staged_rename(file, "x", &error), 0);
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_SCHEMA);
+	cr_expect_eq(strncmp(error.message, "x:2: ", 5), 0, "%s", error.message);
+	tdl_staged_remove(file, NULL);
+	tdl_staged_free(file);
+	/* A failed fsync is for good. */
+	file = stage(staging, "x.tmp", ROW_1);
+	faults_fail_op(TDL__OP_FSYNC, 1, 1, EIO);
+	tdl_staged_prepare(file);
+	faults_off();
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_IO);
+	tdl_staged_remove(file, NULL);
+	tdl_staged_free(file);
+	cr_assert_str_eq(staged_names(staging), "");
+	tdl_staging_free(staging);
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static void write_piece(tdl_staged *file, const char *bytes, size_t n, uint64_t at)
+{
+	uint64_t generation = tdl_staged_begin(file);
+
+	cr_assert_eq(pwrite(tdl_staged_fd(file), bytes, n, (off_t)at), (ssize_t)n);
+	tdl_staged_written(file, generation, bytes, n, at);
+}
+
+/* Files that are not committed have only so much, however many there are and long their rows. */
+Test(staging, memory_of_what_is_written, .timeout = 60)
+{
+	enum {
+		FILES = 1200,
+		PIECE = 128 << 10
+	};
+	static tdl_staged *files[FILES];
+	static char piece[PIECE];
+	tdl_staging *staging = open_staging();
+	unsigned ahead = 0;
+	int64_t version;
+	size_t n = 0;
+
+	memset(piece, 'x', sizeof piece);
+	memcpy(piece, "{\"id\":1,\"name\":\"", 16);
+	files[0] = stage(staging, "long", "");
+	for (uint64_t at = 0; at < 4 << 20; at += PIECE) {
+		write_piece(files[0], piece, PIECE, at);
+		memset(piece, 'x', 16);
+	}
+	cr_expect_null(files[0]->ahead);
+	cr_expect_eq(staging->ahead_memory, 0);
+	write_piece(files[0], "\"}\n", 3, 4 << 20);
+	cr_expect_eq(tdl_staged_commit(files[0], NULL, &version, &error), 0, "%s", error.message);
+	tdl_staged_free(files[0]);
+	while (n + strlen(ROW_1) <= PIECE) {
+		memcpy(piece + n, ROW_1, strlen(ROW_1));
+		n += strlen(ROW_1);
+	}
+	for (int i = 0; i < FILES; i++) {
+		files[i] = stage(staging, "many", "");
+		write_piece(files[i], piece, n, 0);
+		cr_assert_leq(staging->ahead_memory, TDL__AHEAD_MEMORY);
+		ahead += files[i]->ahead != NULL;
+	}
+	cr_expect_gt(ahead, 500);
+	cr_expect_lt(ahead, FILES);
+	for (int i = 0; i < FILES; i++) {
+		if (i % 400 == 0 || i == FILES - 1)
+			cr_expect_eq(tdl_staged_commit(files[i], NULL, &version, &error), 0);
+		tdl_staged_remove(files[i], NULL);
+		tdl_staged_free(files[i]);
+	}
+	cr_expect_eq(staging->ahead_memory, 0);
+	tdl_staging_free(staging);
+}
+
 /* What has to be rewritten is, from where it has to. */
 Test(staging, other_spellings_are_rewritten)
 {
