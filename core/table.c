@@ -338,25 +338,29 @@ int tdl_table_version_info(tdl_table *table, int64_t version, tdl_version_info *
 
 /* ---- Which version a text names ------------------------------------------------------------- */
 
-static int find_number(tdl_table *table, int64_t number, int64_t back, tdl_error *error)
+/* Whether the version `back` before `number` is there. */
+static int find_number(tdl_table *table, int64_t number, int64_t back, const char *text,
+		       tdl_error *error)
 {
+	char shown[160];
 	tdl__version version;
 	tdl_version_info info;
-	int r;
+	int r = TDL_ERR_NOT_FOUND;
 
-	if (back > number)
-		return tdl__fail(error, TDL_ERR_NOT_FOUND,
-				 "no such version: %" PRId64 " before version %" PRId64 " of %s",
-				 back, number, table->path);
-	number -= back;
-	r = tdl__history_get(&table->history, number, &version, &info, error);
+	if (back <= number)
+		r = tdl__history_get(&table->history, number - back, &version, &info, error);
+	/* It may just have been committed. */
+	if (back <= number && r == TDL_ERR_NOT_FOUND) {
+		r = tdl__history_refresh(&table->history, error);
+		if (r < 0 && r != TDL_ERR_CORRUPT)
+			return r;
+		r = tdl__history_get(&table->history, number - back, &version, &info, error);
+	}
 	if (r != TDL_ERR_NOT_FOUND)
 		return r;
-	/* It may just have been committed. */
-	r = tdl__history_refresh(&table->history, error);
-	if (r < 0 && r != TDL_ERR_CORRUPT)
-		return r;
-	return tdl__history_get(&table->history, number, &version, &info, error);
+	return tdl__fail(error, r, "no such version: %s (%s has 0 to %" PRId64 ")",
+			 tdl__printable(shown, sizeof shown, text, strlen(text)), table->path,
+			 tdl_table_head(table));
 }
 
 static int find_tag(tdl_table *table, const tdl__revision *revision, tdl_error *error)
@@ -395,7 +399,7 @@ int tdl_table_find_version(tdl_table *table, const char *text, int64_t *version,
 		r = tdl__history_at(&table->history, revision.instant, now, &found, error);
 	}
 	if (r == 0)
-		r = find_number(table, found, revision.back, error);
+		r = find_number(table, found, revision.back, text, error);
 	if (r == 0)
 		*version = found - revision.back;
 	return r;

@@ -38,7 +38,7 @@ static const char usage[] =
 	"  -V  show the version\n"
 	"\n"
 	"  -o ro               nothing can be dropped, nothing is written\n"
-	"  -o version=N        version N alone, read-only: its directory is the root\n"
+	"  -o version=VERSION  that version alone, read-only: its directory is the root\n"
 	"  -o allow_other      let other users in, as far as the table's modes let them\n"
 	"  -o allow_root       let root in\n"
 	"  -o uid=N,gid=N      show this owner instead of the table's\n"
@@ -160,9 +160,9 @@ static int check_version(const struct tdfs *tdfs, tdl_error *error)
 	uint64_t size;
 	int result, fd;
 
-	if (tdfs->options->version < 0)
+	if (tdfs->tree->only < 0)
 		return 0;
-	result = tdl_snapshot_open(tdfs->table, tdfs->options->version, &snapshot, error);
+	result = tdl_snapshot_open(tdfs->table, tdfs->tree->only, &snapshot, error);
 	if (result < 0)
 		return result;
 	result = tdl_snapshot_size(snapshot, &size, error);
@@ -181,6 +181,7 @@ static int mount_table(const struct tdfs_options *options, struct tdfs_place *pl
 	const char *table = place->table;
 	struct tdfs tdfs = { .options = options };
 	struct tdfs_tree tree;
+	int64_t version = -1;
 	int status = EXIT_FAILURE;
 	tdl_error error;
 
@@ -189,7 +190,13 @@ static int mount_table(const struct tdfs_options *options, struct tdfs_place *pl
 		tdfs_msg(LOG_ERR, "%s", error.message);
 		return status;
 	}
-	tree = (struct tdfs_tree){ tdfs.table, options->version, options->shown };
+	/* What it names is decided now, for the life of the mount. */
+	if (options->version != NULL &&
+	    tdl_table_find_version(tdfs.table, options->version, &version, &error) < 0) {
+		tdfs_msg(LOG_ERR, "%s", error.message);
+		goto free_table;
+	}
+	tree = (struct tdfs_tree){ tdfs.table, version, options->shown };
 	tdfs.tree = &tree;
 	tdfs.buffers = tdfs_buffers_new();
 	tdfs.readers = tdfs_readers_new();
@@ -218,6 +225,7 @@ free_readers:
 	tdfs_passthrough_free(tdfs.passthrough);
 	tdfs_readers_free(tdfs.readers);
 	tdfs_buffers_free(tdfs.buffers);
+free_table:
 	tdl_table_free(tdfs.table);
 	return status;
 }

@@ -131,7 +131,6 @@ static const struct {
 	{ "gid", 10, 0, UINT32_MAX - 1 },      { "max_read", 10, MIN_READ, UINT32_MAX },
 	{ "max_threads", 10, 1, MAX_THREADS }, { "read_ahead_kb", 10, 0, MAX_AHEAD },
 	{ "uid", 10, 0, UINT32_MAX - 1 },      { "umask", 8, 0, 0777 },
-	{ "version", 10, 0, INT64_MAX },
 };
 
 static void set_number(struct tdfs_options *options, const char *name, uint64_t value)
@@ -148,11 +147,9 @@ static void set_number(struct tdfs_options *options, const char *name, uint64_t 
 	} else if (strcmp(name, "uid") == 0) {
 		options->shown.has_uid = true;
 		options->shown.uid = (uid_t)value;
-	} else if (strcmp(name, "umask") == 0) {
+	} else {
 		options->shown.has_umask = true;
 		options->shown.umask = (mode_t)value;
-	} else {
-		options->version = (int64_t)value;
 	}
 }
 
@@ -162,6 +159,7 @@ static char **text_of(struct tdfs_options *options, const char *name)
 	return strcmp(name, "fsname") == 0    ? &options->fsname
 	       : strcmp(name, "subtype") == 0 ? &options->subtype
 	       : strcmp(name, "log") == 0     ? &options->log
+	       : strcmp(name, "version") == 0 ? &options->version
 					      : NULL;
 }
 
@@ -322,8 +320,7 @@ int tdfs_options_parse(struct tdfs_options *options, int count, char *const *arg
 {
 	bool operands_only = false;
 
-	*options = (struct tdfs_options){ .version = -1,
-					  .max_threads = DEFAULT_THREADS,
+	*options = (struct tdfs_options){ .max_threads = DEFAULT_THREADS,
 					  .max_read = TDFS_MAX_READ,
 					  .read_ahead_kib = DEFAULT_AHEAD };
 	if (set_text(&options->flags, "") < 0 || set_text(&options->remount_flags, "") < 0)
@@ -353,7 +350,7 @@ int tdfs_options_parse(struct tdfs_options *options, int count, char *const *arg
 		return 0;
 	if (options->fact != NULL && !options->remount)
 		return refuse(why, size, "unknown option: %s", options->fact);
-	if (options->version >= 0)
+	if (options->version != NULL)
 		options->read_only = true;
 	if (options->table == NULL)
 		return refuse(why, size, "no table given");
@@ -369,6 +366,7 @@ void tdfs_options_clear(struct tdfs_options *options)
 	free(options->fsname);
 	free(options->subtype);
 	free(options->log);
+	free(options->version);
 	free(options->flags);
 	free(options->remount_flags);
 	*options = (struct tdfs_options){ 0 };

@@ -34,7 +34,7 @@ struct tdfs_options {
 	bool auto_unmount;
 	bool remount;	  /* change the flags of what is mounted */
 	const char *fact; /* an option that is none, but is in a list made from /proc/mounts */
-	int64_t version;  /* show this one alone, which makes it read_only; -1: all of them */
+	char *version;	  /* show this one alone, which makes it read_only; NULL: all of them */
 	struct tdfs_shown shown;
 	bool no_passthrough;
 	enum tdfs_access access;

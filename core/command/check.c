@@ -179,9 +179,8 @@ static int run(const struct command *command, char **argv)
 	bool mend = false, begun = false;
 	const struct option options[] = {
 		{ .name = "version",
-		  .value = "N",
-		  .help = "look only at what version N needs",
-		  .integer = true,
+		  .value = "VERSION",
+		  .help = "look only at what this version needs",
 		  .text = &version },
 		{ .name = "repair",
 		  .help = "remove what is left over, as vacuum does",
@@ -204,15 +203,16 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (version != NULL && !parse_version(argv[0], version, &how.version))
-		return STATUS_FAILED;
 	if (age != NULL && !mend)
 		return arguments_misuse(command, options, "option --older-than needs --repair");
 	if (age != NULL && !parse_age(age, &older_than))
 		return STATUS_FAILED;
 	look_begin(&out.look, color);
-	if (tdl_table_open(argv[0], mend ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0 ||
-	    (mend && repair(table, older_than, &error) < 0)) {
+	if (tdl_table_open(argv[0], mend ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0)
+		return report_error(&error);
+	if (version != NULL && (status = find_version(table, version, &how.version)) != STATUS_DONE)
+		return status;
+	if (mend && repair(table, older_than, &error) < 0) {
 		output_finish(NULL);
 		return report_error(&error);
 	}

@@ -48,6 +48,11 @@ bool parse_age(const char *text, int64_t *age);
 /* Reports that the table at `path` has no version of this name; returns false. */
 bool report_no_version(const char *path, const char *text);
 
+/* The version that a text names, in any form there is. Returns STATUS_DONE, or the exit status with
+ * the failure reported. */
+int find_version(tdl_table *table, const char *text, int64_t *version);
+#define VERSION_FORMS "7, v7, latest, @TIME, NAME of a tag; ~K behind it: K versions before"
+
 /* For `struct-to-be-freed *x AUTO(...)`. */
 static inline void free_table(tdl_table **table)
 {

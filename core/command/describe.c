@@ -71,9 +71,8 @@ static int run(const struct command *command, char **argv)
 	bool json = false;
 	const struct option options[] = {
 		{ .name = "version",
-		  .value = "N",
+		  .value = "VERSION",
 		  .help = "the version to describe (default: the newest)",
-		  .integer = true,
 		  .text = &text },
 		JSON_OPTION(&json),
 		LOOK_OPTION(&color),
@@ -89,10 +88,11 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (text != NULL && !parse_version(argv[0], text, &version))
-		return STATUS_FAILED;
-	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0 ||
-	    tdl_snapshot_open(table, version, &snapshot, &error) < 0)
+	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
+		return report_error(&error);
+	if (text != NULL && (status = find_version(table, text, &version)) != STATUS_DONE)
+		return status;
+	if (tdl_snapshot_open(table, version, &snapshot, &error) < 0)
 		return report_error(&error);
 	info = tdl_snapshot_info(snapshot);
 	look_begin(&look, color);

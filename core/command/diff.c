@@ -149,16 +149,13 @@ static bool compare(tdl_snapshot *a, tdl_snapshot *b, const char *table, struct 
 }
 
 /* A version, its every file as long as it must be. Returns false with the failure reported. */
-static bool open_version(tdl_table *table, const char *path, const char *text,
-			 tdl_snapshot **snapshot)
+static bool open_version(tdl_table *table, const char *text, tdl_snapshot **snapshot)
 {
 	tdl_error error = { 0 };
 	int64_t version;
 	uint64_t size;
 
-	if (*text == '\0' || text[strspn(text, "0123456789")] != '\0')
-		return report_no_version(path, text);
-	if (!parse_version(path, text, &version))
+	if (find_version(table, text, &version) != STATUS_DONE)
 		return false;
 	if (tdl_snapshot_open(table, version, snapshot, &error) == 0 &&
 	    tdl_snapshot_size(*snapshot, &size, &error) == 0)
@@ -190,8 +187,7 @@ static int run(const struct command *command, char **argv)
 		report_error(&error);
 		return TROUBLE;
 	}
-	if (!open_version(table, argv[0], argv[1], &a) ||
-	    !open_version(table, argv[0], argv[2], &b))
+	if (!open_version(table, argv[1], &a) || !open_version(table, argv[2], &b))
 		return TROUBLE;
 	if (!compare(a, b, argv[0], &printer)) {
 		output_finish(NULL);

@@ -69,9 +69,8 @@ static int run(const struct command *command, char **argv)
 	const char *text = NULL;
 	const struct option options[] = {
 		{ .name = "version",
-		  .value = "N",
+		  .value = "VERSION",
 		  .help = "the version to read (default: the newest)",
-		  .integer = true,
 		  .text = &text },
 		{ 0 },
 	};
@@ -86,10 +85,11 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (text != NULL && !parse_version(argv[0], text, &version))
-		return STATUS_FAILED;
-	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0 ||
-	    tdl_snapshot_open(table, version, &snapshot, &error) < 0 ||
+	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
+		return report_error(&error);
+	if (text != NULL && (status = find_version(table, text, &version)) != STATUS_DONE)
+		return status;
+	if (tdl_snapshot_open(table, version, &snapshot, &error) < 0 ||
 	    tdl_snapshot_size(snapshot, &size, &error) < 0)
 		return report_error(&error);
 	if (!check_files(snapshot))

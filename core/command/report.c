@@ -70,6 +70,22 @@ bool parse_version(const char *table, const char *text, int64_t *version)
 	return true;
 }
 
+int find_version(tdl_table *table, const char *text, int64_t *version)
+{
+	tdl_error error = { 0 };
+	int r;
+
+	/* Numbers below 0 are none that a version has, and no wrong use of the command. */
+	if (text[0] == '-' && text[1] != '\0' && text[1 + strspn(text + 1, "0123456789")] == '\0')
+		return report("no such version: %s (%s has 0 to %" PRId64 ")", text,
+			      tdl_table_path(table), tdl_table_head(table));
+	r = tdl_table_find_version(table, text, version, &error);
+	if (r == 0)
+		return STATUS_DONE;
+	report_error(&error);
+	return r == TDL_ERR_MISUSE ? STATUS_USAGE : STATUS_FAILED;
+}
+
 bool report_no_version(const char *path, const char *text)
 {
 	tdl_table *table AUTO(free_table) = NULL;

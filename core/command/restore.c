@@ -14,10 +14,8 @@ static int run(const struct command *command, char **argv)
 	const char *text = NULL, *read_version = NULL;
 	const struct option options[] = {
 		{ .name = "version",
-		  .value = "K",
-		  .help = "the version to go back to",
-		  .required = true,
-		  .integer = true,
+		  .value = "VERSION",
+		  .help = "the version to go back to, in place of the operand",
 		  .text = &text },
 		{ .name = "read-version",
 		  .value = "N",
@@ -31,16 +29,26 @@ static int run(const struct command *command, char **argv)
 	tdl_error error = { 0 };
 	int64_t target, version;
 	char user[24], committed[80];
-	int status = arguments_parse(command, options, argv, NULL);
+	size_t count;
+	int status = arguments_parse(command, options, argv, &count);
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (!parse_version(argv[0], text, &target) ||
-	    !commit_options(argv[0], read_version, user, &how))
+	if (count == 2 && text != NULL)
+		return arguments_misuse(command, options, "the version is given twice");
+	if (count == 2)
+		text = argv[1];
+	if (text == NULL)
+		return arguments_misuse(command, options, "missing VERSION");
+	if (!commit_options(argv[0], read_version, user, &how))
 		return STATUS_FAILED;
 	interrupt_begin();
-	if (tdl_table_open(argv[0], 0, &table, &error) < 0 ||
-	    tdl_table_restore(table, target, &how, &version, &error) < 0)
+	if (tdl_table_open(argv[0], 0, &table, &error) < 0)
+		return report_commit_error(command, &error);
+	status = find_version(table, text, &target);
+	if (status != STATUS_DONE)
+		return status;
+	if (tdl_table_restore(table, target, &how, &version, &error) < 0)
 		return report_commit_error(command, &error);
 	snprintf(committed, sizeof committed, "restored version %" PRId64 " as version %" PRId64,
 		 target, version);
@@ -49,9 +57,9 @@ static int run(const struct command *command, char **argv)
 
 const struct command command_restore = {
 	.name = "restore",
-	.operands = "TABLE",
+	.operands = "TABLE VERSION",
 	.min_operands = 1,
-	.max_operands = 1,
+	.max_operands = 2,
 	.summary = "Make an older version the newest again, as a new version.",
 	.run = run,
 };

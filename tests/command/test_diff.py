@@ -159,7 +159,7 @@ class Diff(TestCase):
         self.append(self.t, self.rows(1))
         self.trouble(self.t, 0, 2, says="no such version: 2")
         self.trouble(self.t, 9, 1, says="no such version: 9")
-        self.trouble(self.t, "x", 1, says=rf"\Aerror: no such version: x \({self.t} has 0 to 1\)\Z")
+        self.trouble(self.t, "x", 1, says=rf"\Aerror: no such tag: x \({self.t} has versions 0 to 1\)\Z")
         self.trouble(self.t, "9" * 30, 1, says="no such version: 9999")
         self.trouble(self.path("nowhere"), 0, 1, says="no tinydelta table")
         self.trouble(self.t, 0, says="missing arguments")

@@ -51,7 +51,7 @@ class Usage(TestCase):
         self.misuse("create", says="missing arguments: TABLE NAME:TYPE...")
         self.misuse("create", "T", says="missing arguments: TABLE NAME:TYPE...")
         for command in COMMANDS[1:]:
-            operands = "TABLE A B" if command == "diff" else "TABLE"
+            operands = {"diff": "TABLE A B", "restore": "TABLE VERSION"}.get(command, "TABLE")
             self.misuse(command, says=f"missing arguments: {operands}")
         self.misuse("history", "T", "U", says="unexpected argument: U")
         self.misuse("read", "--", says="missing arguments: TABLE")
@@ -59,7 +59,8 @@ class Usage(TestCase):
     def test_options(self):
         self.misuse("append", "T", says="missing option: --file")
         self.misuse("overwrite", "T", says="missing option: --file")
-        self.misuse("restore", "T", says="missing option: --version")
+        self.misuse("restore", "T", says="missing VERSION")
+        self.misuse("restore", "T", "1", "--version", "1", says="the version is given twice")
         self.misuse("read", "T", "--version", says="option --version needs a value")
         self.misuse("read", "T", "--bogus", says="unknown option: --bogus")
         self.misuse("read", "T", "--file", "x", says="unknown option: --file")
@@ -108,7 +109,7 @@ class Usage(TestCase):
             usage = self.tinydelta(command, "--help").text
             named = set(re.findall(r"(?m)^  (?:-\w, )?--([a-z-]+)(?: [A-Z]|\[=)", usage))
             self.assertEqual(named, set(valued[command]), "every option with a value is tried")
-            needed = {"append": "--file", "overwrite": "--file", "restore": "--version"}.get(command)
+            needed = {"append": "--file", "overwrite": "--file"}.get(command)
             operands = [table, "0", "0"] if command == "diff" else [table]
             for name, (a, b) in valued[command].items():
                 short = name[:-2] if name != "read-version" else "read"
@@ -146,7 +147,7 @@ class Usage(TestCase):
     def test_numbers(self):
         for text in ("1x", "x", "", "-", "+1", " 1", "1 ", "1.0", "0x1", "1_0", "\u0661"):
             wrong = f": not a whole number: {text}"
-            self.misuse("read", "T", "--version", text, says="option --version" + wrong)
+            self.misuse("append", "T", "--file=x", "--read-version", text, says="option --read-version" + wrong)
             self.misuse("vacuum", "T", f"--older-than={text}", says="option --older-than" + wrong)
 
     def test_numbers_out_of_range_are_no_versions(self):

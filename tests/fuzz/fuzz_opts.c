@@ -116,7 +116,7 @@ static void check_daemon(const struct mountopts *mount)
 
 	/* What is no option of the daemon's is not handed on; a value may be wrong. */
 	if (r == 0)
-		need(options.read_only == (mount->read_only || options.version >= 0));
+		need(options.read_only == (mount->read_only || options.version != NULL));
 	else
 		need(strncmp(why, "option ", 7) == 0 && strstr(why, "is not valid") != NULL);
 	tdfs_options_clear(&options);

@@ -81,7 +81,21 @@ class OneVersion(Options):
     def test_no_such_version(self):
         self.fails_to_mount("version=3", "no such version: 3")
         self.fails_to_mount("version=9223372036854775807", "no such version")
-        self.fails_to_mount("version=x", 'option version: "x" is not valid', status=2)
+        self.fails_to_mount("version=2~3", "no such version: 2~3")
+        self.fails_to_mount("version=x", "no such tag: x")
+        self.fails_to_mount("version=head", 'not a version: "head"')
+        self.fails_to_mount("version=@2020-01-01", "no version of .* at 2020-01-01")
+        self.fails_to_mount("version=", 'option version: "" is not valid', status=2)
+
+    def test_a_version_by_any_name(self):
+        for text, rows in (("v1", 1), ("latest", 2), ("latest~1", 1), ("@-0s~2", 0)):
+            with self.mount(self.t, options=[f"version={text}"]) as mnt:
+                self.assertEqual(mnt.read("data.jsonl").count(b"\n"), rows, text)
+                # What it named at the mount it stays.
+                if text == "latest":
+                    self.append(self.t, [{"i": 3}])
+                    self.assertEqual(mnt.read("data.jsonl").count(b"\n"), rows)
+                    (self.t / "_delta_log" / f"{3:020d}.json").unlink()
 
     def test_a_damaged_version(self):
         (self.t / "_delta_log" / f"{2:020d}.json").write_text("{")
