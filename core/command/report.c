@@ -49,13 +49,17 @@ int report_error(const tdl_error *error)
 
 int report_commit_error(const struct command *command, const tdl_error *error)
 {
+	static const char drop[] = "do not drop again";
+	const char *found;
+
 	if (error->code != TDL_ERR_PUBLISHED && interrupt_came())
 		return report("stopped by %s: nothing was committed", interrupt_name());
-	if (error->code != TDL_ERR_PUBLISHED)
+	found = error->code == TDL_ERR_PUBLISHED ? strstr(error->message, drop) : NULL;
+	if (found == NULL)
 		return report_error(error);
-	return report("committed as version %" PRId64 ", durability unknown: do not %s again%s%s",
-		      error->version, command->name, error->os_error != 0 ? ": " : "",
-		      error->os_error != 0 ? strerror(error->os_error) : "");
+	/* The library speaks to those who drop files: what is so, and why, is the same here. */
+	return report("%.*sdo not %s again%s", (int)(found - error->message), error->message,
+		      command->name, found + strlen(drop));
 }
 
 bool parse_version(const char *table, const char *text, int64_t *version)
