@@ -20,6 +20,7 @@ struct tdfs_tree;
 struct tdfs_buffers;
 struct tdfs_readers;
 struct tdfs_passthrough;
+struct tdfs_gate;
 
 struct tdfs {
 	tdl_table *table;
@@ -29,6 +30,7 @@ struct tdfs {
 	struct tdfs_buffers *buffers;
 	struct tdfs_readers *readers;
 	struct tdfs_passthrough *passthrough;
+	struct tdfs_gate *gate;
 	struct tdfs_incoming *incoming; /* NULL: incoming/ is empty and read-only */
 };
 

@@ -15,6 +15,7 @@
 #include "background.h"
 #include "buffers.h"
 #include "daemon.h"
+#include "gate.h"
 #include "incoming.h"
 #include "msg.h"
 #include "ops.h"
@@ -201,7 +202,9 @@ static int mount_table(const struct tdfs_options *options, struct tdfs_place *pl
 	tdfs.buffers = tdfs_buffers_new();
 	tdfs.readers = tdfs_readers_new();
 	tdfs.passthrough = tdfs_passthrough_new();
-	if (tdfs.buffers == NULL || tdfs.readers == NULL || tdfs.passthrough == NULL) {
+	tdfs.gate = tdfs_gate_new();
+	if (tdfs.buffers == NULL || tdfs.readers == NULL || tdfs.passthrough == NULL ||
+	    tdfs.gate == NULL) {
 		tdfs_msg(LOG_ERR, "out of memory");
 		goto free_readers;
 	}
@@ -222,6 +225,7 @@ static int mount_table(const struct tdfs_options *options, struct tdfs_place *pl
 close_incoming:
 	tdfs_incoming_free(tdfs.incoming);
 free_readers:
+	tdfs_gate_free(tdfs.gate);
 	tdfs_passthrough_free(tdfs.passthrough);
 	tdfs_readers_free(tdfs.readers);
 	tdfs_buffers_free(tdfs.buffers);

@@ -16,8 +16,11 @@ void tdfs_tree_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 		return;
 	if (!tdfs_node_is_directory(node))
 		fuse_reply_err(req, ENOTDIR);
-	else
+	else {
+		/* A version's never changes: the kernel need not ask for it again. */
+		fi->cache_readdir = fi->keep_cache = node.kind == TDFS_VERSION;
 		fuse_reply_open(req, fi);
+	}
 }
 
 void tdfs_tree_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

@@ -5,8 +5,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 
 #include "buffers.h"
+#include "gate.h"
 #include "ops_tree.h"
 #include "passthrough.h"
 #include "readers.h"
@@ -61,14 +63,62 @@ void tdfs_tree_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		close_reader(req, ino, reader); /* interrupted: no release will come */
 }
 
-void tdfs_tree_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
-		    struct fuse_file_info *fi)
+/* A read that is left to another thread. */
+struct later {
+	fuse_req_t req;
+	struct tdfs_node node;
+	struct tdfs_reader *reader;
+	size_t size;
+	uint64_t offset;
+};
+
+static void read_now(fuse_req_t req, struct tdfs_node node, struct tdfs_reader *reader, size_t size,
+		     uint64_t offset)
 {
 	struct tdfs_buffers *buffers = tdfs_of(req)->buffers;
-	struct tdfs_node node;
 	tdl_error error;
 	size_t got;
 	void *buffer;
+
+	buffer = tdfs_buffers_take(buffers);
+	if (buffer == NULL) {
+		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	if (tdfs_reader_read(reader, buffer, size, offset, &got, &error) < 0)
+		tdfs_answer_error(req, node, NULL, &error);
+	else
+		fuse_reply_buf(req, buffer, got);
+	tdfs_buffers_give(buffers, buffer);
+}
+
+static void read_later(void *argument)
+{
+	struct later *later = argument;
+
+	read_now(later->req, later->node, later->reader, later->size, later->offset);
+	free(later);
+}
+
+static bool leave_to_another(struct tdfs_gate *gate, const struct later *wanted)
+{
+	struct later *later = malloc(sizeof *later);
+
+	if (later == NULL)
+		return false;
+	*later = *wanted;
+	if (tdfs_gate_aside(gate, read_later, later))
+		return true;
+	free(later);
+	return false;
+}
+
+void tdfs_tree_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+		    struct fuse_file_info *fi)
+{
+	struct tdfs_gate *gate = tdfs_of(req)->gate;
+	struct tdfs_node node;
+	bool entered;
 
 	if (!tdfs_node_of(req, ino, &node))
 		return;
@@ -77,16 +127,13 @@ void tdfs_tree_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		fuse_reply_err(req, EINVAL);
 		return;
 	}
-	buffer = tdfs_buffers_take(buffers);
-	if (buffer == NULL) {
-		fuse_reply_err(req, ENOMEM);
+	entered = tdfs_gate_enter(gate, 1);
+	if (!entered && leave_to_another(gate, &(struct later){ req, node, reader_of(fi), size,
+								(uint64_t)offset }))
 		return;
-	}
-	if (tdfs_reader_read(reader_of(fi), buffer, size, (uint64_t)offset, &got, &error) < 0)
-		tdfs_answer_error(req, node, NULL, &error);
-	else
-		fuse_reply_buf(req, buffer, got);
-	tdfs_buffers_give(buffers, buffer);
+	read_now(req, node, reader_of(fi), size, (uint64_t)offset);
+	if (entered)
+		tdfs_gate_leave(gate);
 }
 
 void tdfs_tree_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

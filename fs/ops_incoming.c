@@ -6,8 +6,15 @@
 #include "ops_incoming.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "gate.h"
+
+/* Of the threads that answer requests so many are not in incoming/, whatever the disk does. */
+#define KEPT_THREADS 2u
+#define CARRIED_MAX  ((size_t)128 << 20)
 
 /* ---- Requests on their way ---------------------------------------------------------------- */
 
@@ -18,6 +25,7 @@ struct tdfs_op tdfs_op_of(fuse_req_t req, fuse_ino_t ino, int (*act)(struct tdfs
 	return (struct tdfs_op){
 		.req = req,
 		.in = tdfs_of(req)->incoming,
+		.gate = tdfs_of(req)->gate,
 		.caller = { .tid = context->pid, .uid = context->uid, .gid = context->gid },
 		.act = act,
 		.ino = ino,
@@ -58,27 +66,57 @@ static struct tdfs_op *op_copy(const struct tdfs_op *op)
 	return NULL;
 }
 
-static void run_later(void *argument)
+/* What copies of requests hold that nobody could take yet: one for each program that writes, where
+ * the disk hangs. */
+static atomic_size_t carried;
+
+static void act_until_done(struct tdfs_op *op)
 {
-	struct tdfs_op *op = argument;
-
-	(void)op->act(op);
-	op_free(op);
-}
-
-void tdfs_op_run(struct tdfs_op *op)
-{
-	struct tdfs_op *copy;
-
 	if (op->act(op) != TDFS_LATER)
 		return;
 	op->caller.may_wait = true;
-	copy = op_copy(op);
-	if (copy && tdfs_incoming_later(op->in, op->caller.uid, op->commits, run_later, copy))
-		return;
-	/* No memory and no thread: late is better than never. */
-	op_free(copy);
 	(void)op->act(op);
+}
+
+static void run_later(void *argument)
+{
+	struct tdfs_op *op = argument;
+	size_t size = op->size;
+
+	act_until_done(op);
+	op_free(op);
+	atomic_fetch_sub(&carried, size);
+}
+
+/* Lets another thread take it. False: that is not possible. */
+static bool hand_over(const struct tdfs_op *op)
+{
+	struct tdfs_op *copy = NULL;
+
+	if (atomic_fetch_add(&carried, op->size) <= CARRIED_MAX)
+		copy = op_copy(op);
+	if (copy && tdfs_incoming_later(op->in, op->caller.uid, op->commits, run_later, copy))
+		return true;
+	op_free(copy);
+	atomic_fetch_sub(&carried, op->size);
+	return false;
+}
+
+/* No memory and no thread: late is better than never. */
+void tdfs_op_run(struct tdfs_op *op)
+{
+	bool later;
+
+	if (!tdfs_gate_enter(op->gate, KEPT_THREADS)) {
+		if (!hand_over(op))
+			act_until_done(op);
+		return;
+	}
+	later = op->act(op) == TDFS_LATER;
+	op->caller.may_wait = later;
+	if (later && !hand_over(op))
+		(void)op->act(op);
+	tdfs_gate_leave(op->gate);
 }
 
 void tdfs_op_reply_entry(struct tdfs_op *op, int why, const struct stat *st)
@@ -218,23 +256,32 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 
 /* ---- Bytes -------------------------------------------------------------------------------- */
 
-static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
-		    struct fuse_file_info *fi)
+static int act_read(struct tdfs_op *op)
 {
-	struct tdfs_op op = tdfs_op_of(req, ino, NULL);
-	char *buffer = malloc(size ? size : 1);
+	char *buffer = malloc(op->room ? op->room : 1);
 	size_t got = 0;
 	int why = ENOMEM;
 
-	op.fi = *fi;
 	if (buffer)
-		why = tdfs_incoming_read(op.in, tdfs_op_handle(&op), buffer, size, (uint64_t)offset,
-					 &got);
+		why = tdfs_incoming_read(op->in, tdfs_op_handle(op), buffer, op->room,
+					 (uint64_t)op->offset, &got);
 	if (why)
-		fuse_reply_err(req, why);
+		fuse_reply_err(op->req, why);
 	else
-		fuse_reply_buf(req, buffer, got);
+		fuse_reply_buf(op->req, buffer, got);
 	free(buffer);
+	return 0;
+}
+
+static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+		    struct fuse_file_info *fi)
+{
+	struct tdfs_op op = tdfs_op_of(req, ino, act_read);
+
+	op.fi = *fi;
+	op.room = size;
+	op.offset = offset;
+	tdfs_op_run(&op);
 }
 
 static int act_write(struct tdfs_op *op)

@@ -7,11 +7,13 @@
 
 /*
  * A request on its way: tried at once by the thread that took it, and where that would have to
- * wait, once more by one that may. What act() points at lives as long as the request does.
+ * wait, once more by one that may. Where too many of those that take requests may be stuck, the
+ * other one does both. What act() points at lives as long as the request does.
  */
 struct tdfs_op {
 	fuse_req_t req;
 	struct tdfs_incoming *in;
+	struct tdfs_gate *gate;
 	struct tdfs_caller caller;
 	/* Answers and returns 0, or returns TDFS_LATER. */
 	int (*act)(struct tdfs_op *op);
@@ -19,7 +21,8 @@ struct tdfs_op {
 	struct fuse_file_info fi;
 	char *name, *to;
 	char *data;
-	size_t size;
+	size_t size; /* of the data */
+	size_t room; /* for data that is read */
 	off_t offset;
 	mode_t mode;
 	unsigned flags;

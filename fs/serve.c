@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "background.h"
+#include "gate.h"
 #include "incoming.h"
 #include "msg.h"
 #include "notify.h"
@@ -133,6 +134,7 @@ static void start_others(struct keeper *keeper)
 				     keeper);
 		keeper->n_others += why == 0;
 	}
+	tdfs_gate_set(keeper->tdfs->gate, keeper->n_others + 1);
 	if (keeper->n_others < wanted - 1)
 		tdfs_msg(LOG_WARNING, "only %u of %u threads answer requests: %s",
 			 keeper->n_others + 1, wanted, strerror(why == 0 ? ENOMEM : why));
@@ -307,6 +309,7 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 	result = loop(&keeper);
 	pthread_sigmask(SIG_BLOCK, &poke, NULL);
 	tdfs_verify_stop(verify);
+	tdfs_gate_end(tdfs->gate);
 	if (tdfs->incoming != NULL)
 		tdfs_incoming_end(tdfs->incoming);
 	/* Before the keeper is waited for: it may be asking a mount that nobody serves any more. */

@@ -31,7 +31,7 @@ CORE_LAYERS = [
 
 # Modules that tests and readers must be able to take without libfuse.
 WITHOUT_FUSE = [
-    *("fs/tree", "fs/errmap", "fs/msg", "fs/sink", "fs/opts", "fs/place", "fs/readers", "fs/names", "fs/holders", "fs/pool", "fs/incoming"),
+    *("fs/tree", "fs/errmap", "fs/msg", "fs/sink", "fs/gate", "fs/opts", "fs/place", "fs/readers", "fs/names", "fs/holders", "fs/pool", "fs/incoming"),
     "mount-helper/mountopts",
 ]
 

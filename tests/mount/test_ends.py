@@ -188,7 +188,7 @@ class Log(Ends):
 class Slow(Ends):
     """Where it takes a while until a file is durable."""
 
-    DELAY = 1500  # ms; a commit has two or more of them
+    DELAY = 800  # ms; a commit has two or more of them
 
     def setUp(self):
         super().setUp()
@@ -410,3 +410,103 @@ class Two(Ends):
         with self.mount(table, point) as mnt:
             self.assertEqual(mnt.read("v1/data.jsonl"), b'{"id":0}\n')
         holder.wait(SOON)
+
+
+class Stalled(Ends):
+    """The file system under the table does not answer: frozen for a snapshot, or a disk that hangs."""
+
+    WRITERS = 40
+
+    def freezer(self, below):
+        """A process that freezes a file system at the first line, and thaws it at the next or when
+        we are gone. Not started later: a fork closes our files in the child, which waits."""
+        self.require_tool("fsfreeze")
+        script = 'read x; fsfreeze -f "$1" || exit 1; echo frozen; read x; fsfreeze -u "$1"; echo thawed'
+        child = subprocess.Popen(
+            ["sh", "-c", script, "sh", below],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        )
+        self.addCleanup(child.wait)
+        self.addCleanup(child.stdin.close)
+
+        def say():
+            with contextlib.suppress(BrokenPipeError):
+                child.stdin.write("\n")
+            return child.stdout.readline()
+
+        return say
+
+    def test_readers_beside_writers_that_are_stuck(self):
+        below = places.made(self, "ext4")
+        table = below / "table"
+        self.tinydelta("create", table, "id:int")
+        self.append(table, [{"id": 0}])
+        say = self.freezer(below)
+        with self.mount(table) as mnt:
+            mnt.read("v1/data.jsonl")
+            files = [os.open(mnt / f"incoming/f{n}", os.O_WRONLY | os.O_CREAT) for n in range(self.WRITERS)]
+            boxes = [[] for _ in files]
+            if say() != "frozen\n":
+                for fd in files:
+                    os.close(fd)
+                self.skipTest("this kernel does not freeze it")
+
+            def write(fd, n):
+                os.write(fd, b'{"id":%d}\n' % n)
+                os.close(fd)
+                boxes[n].append(0)
+
+            writers = [threading.Thread(target=write, args=(fd, n), daemon=True) for n, fd in enumerate(files)]
+            try:
+                for writer in writers:
+                    writer.start()
+                self.wait_for(lambda: self.stuck(mnt.pid) >= 8, "they are stuck")
+                slowest = 0
+                for call in (
+                    lambda: mnt.read("v1/data.jsonl"),
+                    lambda: os.listdir(mnt),
+                    lambda: os.stat(mnt / "latest/data.jsonl"),
+                    lambda: os.statvfs(mnt),
+                    lambda: os.listdir(mnt / "v0"),
+                    lambda: mnt.read("history/latest.json"),
+                ) * 3:
+                    answer, seconds = self.timed(call, seconds=10)
+                    self.assertNotIsInstance(answer, OSError)
+                    slowest = max(slowest, seconds)
+                print(f"# the slowest of them took {slowest * 1000:.0f} ms")
+            finally:
+                say()
+            for writer in writers:
+                writer.join(60)
+                self.assertFalse(writer.is_alive())
+            self.assertEqual(boxes, [[0]] * self.WRITERS)
+            self.assertEqual(
+                sorted(self.data(table, self.versions(table)[-1]).split()),
+                sorted(b'{"id":%d}' % n for n in [0, *range(self.WRITERS)]),
+            )
+
+    @staticmethod
+    def stuck(pid):
+        """How many threads wait for what cannot be interrupted."""
+        count = 0
+        for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+            with contextlib.suppress(OSError, IndexError):
+                count += path.read_text().rsplit(")", 1)[1].split()[0] == "D"
+        return count
+
+
+class Listings(Ends):
+    def test_the_kernel_keeps_those_of_versions(self):
+        table = self.table(rows=[{"id": 0}])
+        with self.mount(table, arguments=["-d"]) as mnt:
+            for _ in range(3):
+                self.assertEqual(mnt.names("v1"), ["data.jsonl"])
+            self.wait_for(lambda: mnt.log().count("OPENDIR") >= 3, "the log")
+            first = mnt.log().count("READDIR")
+            for _ in range(10):
+                self.assertEqual(mnt.names("v1"), ["data.jsonl"])
+            self.wait_for(lambda: mnt.log().count("OPENDIR") >= 13, "the log")
+            self.assertEqual(mnt.log().count("READDIR"), first)
+            self.append(table, [{"id": 1}])
+            self.assertIn("v2", mnt.names())
+            self.assertEqual(mnt.names("latest"), ["data.jsonl"])
