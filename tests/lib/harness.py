@@ -67,9 +67,9 @@ def build_root():
 
 
 def program(name):
-    """The path of a built program: tinydelta, tinydeltafs or mount.tinydelta."""
+    """The path of a built program: tinydelta, tinydeltafs, mount.tinydelta, or one for tests."""
     folder = {"tinydelta": "core/command", "tinydeltafs": "fs", "mount.tinydelta": "mount-helper"}
-    path = build_root() / folder[name] / name
+    path = build_root() / folder.get(name, "tests/support") / name
     if not path.exists():
         raise RuntimeError(f"{path} has not been built")
     return str(path)
