@@ -19,7 +19,10 @@ struct job {
 	uid_t user;
 	void (*run)(void *);
 	void *argument;
+	bool lost; /* its thread was given up, and counts no more */
 };
+
+static __thread struct job *at_work; /* of this thread */
 
 /* How many threads work for a user. */
 struct share {
@@ -160,9 +163,11 @@ static void *work(void *argument)
 			continue;
 		}
 		pthread_mutex_unlock(&pool->lock);
+		at_work = job;
 		job->run(job->argument);
 		pthread_mutex_lock(&pool->lock);
-		share_give(pool, job->user);
+		if (!job->lost)
+			share_give(pool, job->user);
 		free(job);
 		/* Whoever waits may have waited for this user's share. */
 		if (pool->closing || (pool->options.share > 0 && pool->queued > 0))
@@ -258,6 +263,7 @@ struct pending {
 	bool begun, done;
 	bool given_up; /* the caller waits no more: what is left is the thread's to clear away */
 	pid_t thread;  /* that runs it, once it has begun */
+	struct job *job;
 };
 
 static void pending_free(struct pending *pending)
@@ -275,6 +281,7 @@ static void pending_run(void *argument)
 	pthread_mutex_lock(&pending->lock);
 	pending->begun = true;
 	pending->thread = gettid();
+	pending->job = at_work;
 	pthread_mutex_unlock(&pending->lock);
 	pending->call.run(pending->call.argument);
 	pthread_mutex_lock(&pending->lock);
@@ -379,12 +386,15 @@ static bool take_back(struct tdfs_pool *pool, const void *argument)
 }
 
 /* A thread is given up, with the lock of its call held: another takes its place. */
-static void lose_thread(struct tdfs_pool *pool)
+static void lose_thread(struct tdfs_pool *pool, struct job *job)
 {
 	pthread_mutex_lock(&pool->lock);
 	pool->lost++;
+	job->lost = true;
+	share_give(pool, job->user);
 	if (pool->queued > 0)
 		start_if_room(pool);
+	pthread_cond_broadcast(&pool->work);
 	pthread_mutex_unlock(&pool->lock);
 }
 
@@ -414,14 +424,14 @@ bool tdfs_pool_call(struct tdfs_pool *pool, const struct tdfs_call *call)
 		call->drop(call->argument);
 		return false;
 	}
-	/* Taken by a thread just now, or since: to be waited for like any other. */
-	if (!done && !pending->begun)
+	/* Taken by a thread just now: to be waited for like any other. */
+	while (!done && !pending->begun)
 		done = pending_wait_steps(pending);
 	if (!done) {
 		pending->given_up = true;
 		if (call->lost)
 			call->lost(call->argument);
-		lose_thread(pool);
+		lose_thread(pool, pending->job);
 	}
 	pthread_mutex_unlock(&pending->lock);
 	if (done)

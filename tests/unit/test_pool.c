@@ -131,6 +131,21 @@ Test(pool, who_only_waits_his_turn_is_not_given_up)
 	cr_expect_eq(atomic_load(&drops), 0);
 }
 
+Test(pool, a_thread_that_is_given_up_is_no_share_of_its_user)
+{
+	struct tdfs_pool *pool =
+		tdfs_pool_new(&(struct tdfs_pool_options){ .threads = 2, .share = 1, .lost = 4 });
+
+	for (int i = 0; i < 4; i++) {
+		cr_expect_not(call(pool, wait_at_the_gate, 20, NULL));
+		cr_expect(call(pool, count, 1000, NULL));
+	}
+	for (int i = 0; i < 4; i++)
+		sem_post(&gate);
+	cr_assert(tdfs_pool_free(pool, 10000));
+	cr_expect_eq(atomic_load(&runs), 8);
+}
+
 Test(pool, a_thread_that_is_given_up_is_replaced)
 {
 	struct tdfs_pool *pool =
