@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""Daemons that are not shown the descriptors of all writers: what tinydeltafs(1) says holds then."""
+
+import os
+import shutil
+import signal
+
+import harness
+from dropping import DropCase
+from users import NOBODY, UserCase
+
+WRITER = 64001
+HIDDEN = "writers of other users cannot be watched: run as root with CAP_SYS_PTRACE"
+
+
+class Unseen(DropCase):
+    """A root that has given up the right to look into others."""
+
+    options = ("allow_other",)
+    wrapper = ("setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace")
+    says = HIDDEN
+    table_user = 0
+
+    def setUp(self):
+        self.prepare()
+        super().setUp()
+        self.mnt.expect_log(self.says)
+
+    def prepare(self):
+        pass
+
+    def start(self, **how):
+        self.require_root()
+        self.require_tool("setpriv")
+        for top, _, names in os.walk(self.root):
+            os.chmod(top, 0o777)
+            for name in (top, *(os.path.join(top, n) for n in names)):
+                os.chown(name, self.table_user, self.table_user)
+        super().start(**{"wrapper": self.wrapper, **how})
+
+    def as_writer(self, script, status=0):
+        result = self.drop(script, user=WRITER)
+        self.assertEqual(result.status, status, str(result))
+        return result
+
+    def refused(self, script):
+        with self.grows(0, 0):
+            self.assertNotEqual(self.drop(script, user=WRITER).status, 0)
+        self.assertIn("x.error", self.mnt.names("incoming"))
+        self.drop("rm $I/x")
+
+    def test_who_opens_and_closes_is_told(self):
+        self.mnt.allow_log("incoming/x")
+        with self.grows(3, 7):
+            self.as_writer("cp $S/s3 $I/x")
+            self.as_writer("cat $S/s1 > $I/y")
+            self.as_writer("tee $I/z < $S/s3 > /dev/null")
+        self.assertListed()
+        self.refused("cp $S/bad $I/x")
+        self.refused("cat $S/bad > $I/x")
+        self.assertListed()
+
+    def test_a_group_is_one_commit(self):
+        for script in (
+            "(cat $S/s1; cat $S/s1; cat $S/s1) > $I/x",
+            "{ cat $S/s1; cat $S/s1; cat $S/s1; } > $I/x",
+            "(cat $S/s1; (cat $S/s1); sh -c 'cat $S/s1') > $I/x",
+            "exec 3> $I/x; cat $S/s1 >&3; cat $S/s1 >&3; cat $S/s1 >&3; exec 3>&-",
+        ):
+            with self.subTest(script=script):
+                with self.grows(1, 3):
+                    self.as_writer(script)
+                self.assertListed()
+
+    def test_a_group_in_the_middle_of_rows(self):
+        with self.grows(1, 1):
+            self.file(b":", "colon")
+            self.as_writer("(printf '{\"i\"'; cat $S/colon; printf '1}\\n') > $I/x")
+
+    def test_a_script_that_ends_with_the_file_open(self):
+        script = "/usr/bin/python3 -c 'import os; os.write(1, b\"{\\\"i\\\":1}\\n\")' > $I/x"
+        with self.grows(1, 1):
+            self.as_writer(script)
+        with self.grows(1, 1):
+            self.as_writer("exec 3> $I/x; cat $S/s1 >&3; exit 0")
+
+    def test_the_parent_closes_after_its_child(self):
+        script = (
+            "/usr/bin/python3 -c '\n"
+            "import os, subprocess\n"
+            "f = open(os.environ[\"I\"] + \"/x\", \"wb\", buffering=0); f.write(b\"{\\\"i\\\":1}\\n\")\n"
+            "subprocess.run([\"cat\", os.environ[\"S\"] + \"/s1\"], stdout=f, check=True)\n"
+            "assert os.listdir(os.environ[\"I\"]) == [\"x\"]\n"
+            "f.close()\n'"
+        )
+        with self.grows(1, 2):
+            self.as_writer(script)
+        self.assertListed()
+
+    def test_killed_writers(self):
+        self.mnt.allow_log("incoming/x: incomplete: (how )?its writer")
+        for number in (9, 15, 2, 13, 1, signal.SIGABRT, signal.SIGSEGV):
+            for threads in (0, 3):
+                script = (
+                    "/usr/bin/python3 -c '\n"
+                    "import os, signal, threading, time\n"
+                    f"signal.signal({int(number)}, signal.SIG_DFL) if {int(number)} != 9 else None\n"
+                    "f = os.open(os.environ[\"I\"] + \"/x\", os.O_CREAT | os.O_WRONLY)\n"
+                    "os.write(f, b\"{\\\"i\\\":1}\\n\")\n"
+                    f"for _ in range({threads}): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n"
+                    f"os.kill(os.getpid(), {int(number)})'"
+                )  # fmt: skip
+                with self.subTest(signal=number, threads=threads), self.grows(0, 0):
+                    self.as_writer("exec " + script, status=-number)
+                    self.wait_for(lambda: "x.error" in self.mnt.names("incoming"), "x.error")
+                    self.drop("rm $I/x")
+
+    def test_ended_by_exit_with_threads(self):
+        script = (
+            "/usr/bin/python3 -c '\n"
+            "import os, threading, time\n"
+            "f = os.open(os.environ[\"I\"] + \"/x\", os.O_CREAT | os.O_WRONLY)\n"
+            "os.write(f, b\"{\\\"i\\\":1}\\n\")\n"
+            "for _ in range(3): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n"
+            "os._exit(0)'"
+        )
+        for n in range(3):
+            self.as_writer(script)
+            self.commits_soon(n + 1, n + 1)
+
+    def test_a_temporary_file_that_is_renamed(self):
+        with self.grows(2, 6):
+            self.as_writer("cp $S/s3 $I/x.tmp; mv $I/x.tmp $I/x")
+            self.as_writer("cp $S/s3 $I/.y; mv $I/.y $I/y")
+        self.assertListed()
+
+
+class OrdinaryUser(Unseen):
+    """The daemon of somebody who lets others in."""
+
+    wrapper = ()
+    table_user = NOBODY
+
+    copied = None  # what is built may be closed to others
+
+    def start(self, **how):
+        self.require_root()
+        configuration = self.path("fuse.conf")
+        if not configuration.exists():
+            configuration.write_text("user_allow_other\n")
+            self.ok(["mount", "--bind", configuration, "/etc/fuse.conf"])
+            self.addCleanup(harness.run, ["umount", "-l", "/etc/fuse.conf"])
+            UserCase.open_device(self)
+            self.copied = shutil.copy(harness.program("tinydeltafs"), self.scratch)
+            folder = self.path("point")
+            folder.mkdir()
+            os.chown(folder, NOBODY, NOBODY)
+        for top, _, names in os.walk(self.root):
+            os.chmod(top, 0o777)
+            for name in (top, *(os.path.join(top, n) for n in names)):
+                os.chown(name, NOBODY, NOBODY)
+        self.mnt = self.mount(self.root, self.path("point"), options=self.options, user=NOBODY)
+        self.mnt.program = self.copied
+        self.mnt.start()
+        self.inc = self.mnt / "incoming"
+        self.env = {"M": str(self.mnt), "I": str(self.inc), "S": str(self.scratch)}
+
+    def test_its_own_drops_are_watched(self):
+        script = (
+            "f = os.open(I + '/a', os.O_CREAT | os.O_WRONLY); g = os.dup(f); os.write(f, d); os.close(f)\n"
+            "assert os.listdir(I) == ['a']; os.close(g); assert os.listdir(I) == []"
+        )
+        self.python_gives(1, 1, script, user=NOBODY)
+
+
+class Hidepid(Unseen):
+    """Not even that there are other processes is shown."""
+
+    def prepare(self):
+        self.require_root()
+        self.ok(["mount", "-t", "proc", "-o", "hidepid=2", "proc", "/proc"])
+        self.addCleanup(harness.run, ["umount", "-l", "/proc"])
+
+    test_killed_writers = None  # how a process ended is not to be seen then
