@@ -20,11 +20,15 @@ struct tdl__open_file {
 	char *odd; /* owned copy of key.odd, or NULL */
 	int fd;
 	unsigned holders;
-	bool stale; /* no longer to be found: closed when the last holder gives it back */
-	struct stat st;
-	tdl__open_file *next;	       /* in its slot */
+	bool stale;	      /* no longer to be found: closed when the last holder gives it back */
+	struct stat st;	      /* when it was opened */
+	tdl__verify verify;   /* where its commit gave sums */
+	tdl__open_file *next; /* in its slot */
 	tdl__open_file *newer, *older; /* while nobody holds it */
 };
+
+/* Files that are remembered as right after they were closed. */
+#define RIGHT_MAX ((size_t)4096)
 
 int tdl__filecache_init(tdl__filecache *cache, int dir, const char *table, tdl_error *error)
 {
@@ -49,8 +53,40 @@ static void free_file(tdl__open_file *file)
 		return;
 	if (file->fd >= 0)
 		close(file->fd);
+	tdl__verify_clear(&file->verify);
 	free(file->odd);
 	free(file);
+}
+
+/* Where a file would be remembered that was found right. */
+static tdl__right *right_of(const tdl__filecache *cache, const tdl__identity *what)
+{
+	return &cache->right[(what->inode ^ what->inode >> 12) % RIGHT_MAX];
+}
+
+/* With the lock held: before a file is closed. Without memory it is compared again. */
+static void remember(tdl__filecache *cache, tdl__open_file *file)
+{
+	tdl__identity what;
+
+	if (!tdl__verify_is_done(&file->verify, &what))
+		return;
+	if (cache->right == NULL)
+		cache->right = calloc(RIGHT_MAX, sizeof *cache->right);
+	if (cache->right != NULL)
+		*right_of(cache, &what) = (tdl__right){ what, file->verify.sums.crc };
+}
+
+static bool is_right(tdl__filecache *cache, const struct stat *st, uint32_t crc)
+{
+	tdl__identity what = tdl__identity_of(st);
+	bool right;
+
+	pthread_mutex_lock(&cache->lock);
+	right = cache->right != NULL && right_of(cache, &what)->crc == crc &&
+		tdl__identity_same(&right_of(cache, &what)->what, &what);
+	pthread_mutex_unlock(&cache->lock);
+	return right;
 }
 
 void tdl__filecache_free(tdl__filecache *cache)
@@ -66,6 +102,7 @@ void tdl__filecache_free(tdl__filecache *cache)
 		}
 	}
 	free(cache->slots);
+	free(cache->right);
 	pthread_mutex_destroy(&cache->lock);
 	cache->slots = NULL;
 }
@@ -104,13 +141,35 @@ static bool evict(tdl__filecache *cache)
 		return false;
 	unlist(cache, file);
 	forget(cache, file);
+	remember(cache, file);
 	free_file(file);
 	return true;
 }
 
-static int unusable(tdl__filecache *cache, const char *path, const char *what, tdl_error *error)
+static int unusable(const tdl__filecache *cache, const char *path, const char *what,
+		    tdl_error *error)
 {
 	return tdl__fail(error, TDL_ERR_CORRUPT, "data file %s/%s %s", cache->table, path, what);
+}
+
+/* What came of an attempt to open a data file or to look at it. */
+static int check_stat(const tdl__filecache *cache, const char *path, int why, const struct stat *st,
+		      uint64_t size, tdl_error *error)
+{
+	if (why == ENOENT || why == ENOTDIR)
+		return unusable(cache, path, "is missing", error);
+	if (why == ELOOP || why == EXDEV)
+		return unusable(cache, path, "is reached through a symbolic link", error);
+	if (why == ENXIO || why == ENODEV || (why == 0 && !S_ISREG(st->st_mode)))
+		return unusable(cache, path, "is no regular file", error);
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot open data file %s/%s", cache->table,
+				       path);
+	if ((uint64_t)st->st_size != size)
+		return tdl__fail(error, TDL_ERR_CORRUPT,
+				 "data file %s/%s has %jd bytes, the log says %" PRIu64,
+				 cache->table, path, (intmax_t)st->st_size, size);
+	return 0;
 }
 
 static int open_file(tdl__filecache *cache, const char *path, uint64_t size, int *fd,
@@ -132,28 +191,27 @@ static int open_file(tdl__filecache *cache, const char *path, uint64_t size, int
 			break;
 		why = tdl__sys_open_beneath(cache->dir, path, &got, st);
 	}
-	if (why == ENOENT || why == ENOTDIR)
-		return unusable(cache, path, "is missing", error);
-	if (why == ELOOP || why == EXDEV)
-		return unusable(cache, path, "is reached through a symbolic link", error);
-	if (why == ENXIO || why == ENODEV || (why == 0 && !S_ISREG(st->st_mode)))
-		return unusable(cache, path, "is no regular file", error);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot open data file %s/%s", cache->table,
-				       path);
-	if ((uint64_t)st->st_size != size)
-		return tdl__fail(error, TDL_ERR_CORRUPT,
-				 "data file %s/%s has %jd bytes, the log says %" PRIu64,
-				 cache->table, path, (intmax_t)st->st_size, size);
-	*fd = tdl__steal_fd(&got);
-	return 0;
+	why = check_stat(cache, path, why, st, size, error);
+	if (why == 0)
+		*fd = tdl__steal_fd(&got);
+	return why;
+}
+
+/* The log may say other things of a path later on: these are then other files to us. */
+static bool is_promised(const tdl__open_file *file, uint64_t size, const tdl__sums *sums)
+{
+	const tdl__sums *had = &file->verify.sums;
+
+	return (uint64_t)file->st.st_size == size && had->has_crc == sums->has_crc &&
+	       had->crc == sums->crc && (had->blocks != NULL) == (sums->blocks != NULL);
 }
 
 /* With the lock held: takes a file that is open already. */
-static tdl__open_file *take(tdl__filecache *cache, const tdl__file_key *key)
+static tdl__open_file *take(tdl__filecache *cache, const tdl__file_key *key, uint64_t size,
+			    const tdl__sums *sums)
 {
 	for (tdl__open_file *file = *slot_of(cache, key); file != NULL; file = file->next) {
-		if (!tdl__file_key_equal(&file->key, key))
+		if (!is_promised(file, size, sums) || !tdl__file_key_equal(&file->key, key))
 			continue;
 		if (file->holders++ == 0)
 			unlist(cache, file);
@@ -162,55 +220,53 @@ static tdl__open_file *take(tdl__filecache *cache, const tdl__file_key *key)
 	return NULL;
 }
 
-int tdl__filecache_get(tdl__filecache *cache, const tdl__file_key *key, uint64_t size,
-		       tdl__open_file **out, tdl_error *error)
+static int open_for_cache(tdl__filecache *cache, const tdl__file_key *key, uint64_t size,
+			  const tdl__sums *sums, tdl__open_file *file, tdl_error *error)
 {
 	char path[TDL__PATH_MAX + 1];
-	tdl__open_file *file, *other;
 	int r;
 
-	pthread_mutex_lock(&cache->lock);
-	file = take(cache, key);
-	pthread_mutex_unlock(&cache->lock);
-	if (file != NULL) {
-		if ((uint64_t)file->st.st_size == size) {
-			*out = file;
-			return 0;
-		}
-		tdl__filecache_put(cache, file);
-	}
-
-	file = calloc(1, sizeof *file);
-	if (file == NULL)
-		return tdl__fail_nomem(error);
 	file->fd = -1;
 	file->key = *key;
 	file->holders = 1;
 	tdl__file_key_path(key, path);
-	if (key->odd != NULL && (file->key.odd = file->odd = strdup(path)) == NULL) {
-		free_file(file);
+	if (key->odd != NULL && (file->key.odd = file->odd = strdup(path)) == NULL)
 		return tdl__fail_nomem(error);
-	}
 	r = open_file(cache, path, size, &file->fd, &file->st, error);
+	if (r == 0 && sums->has_crc &&
+	    !tdl__verify_init(&file->verify, size, sums, &file->st,
+			      is_right(cache, &file->st, sums->crc)))
+		r = tdl__fail_nomem(error);
+	return r;
+}
+
+int tdl__filecache_get(tdl__filecache *cache, const tdl__file_key *key, uint64_t size,
+		       const tdl__sums *sums, tdl__open_file **out, tdl_error *error)
+{
+	tdl__open_file *file, *other;
+	int r;
+
+	pthread_mutex_lock(&cache->lock);
+	file = take(cache, key, size, sums);
+	pthread_mutex_unlock(&cache->lock);
+	if (file != NULL) {
+		*out = file;
+		return 0;
+	}
+	file = calloc(1, sizeof *file);
+	if (file == NULL)
+		return tdl__fail_nomem(error);
+	r = open_for_cache(cache, key, size, sums, file, error);
 	if (r < 0) {
 		free_file(file);
 		return r;
 	}
 	pthread_mutex_lock(&cache->lock);
-	other = take(cache, key);
+	other = take(cache, key, size, sums);
 	if (other != NULL) {
-		/* Another thread was faster, or the log now gives the file another size, and this
-		 * one is the caller's alone. */
-		if ((uint64_t)other->st.st_size == size) {
-			free_file(file);
-			file = other;
-		} else {
-			file->stale = true;
-			pthread_mutex_unlock(&cache->lock);
-			tdl__filecache_put(cache, other);
-			*out = file;
-			return 0;
-		}
+		/* Another thread was faster. */
+		free_file(file);
+		file = other;
 	} else {
 		while (cache->count >= cache->max && evict(cache))
 			;
@@ -249,31 +305,98 @@ int tdl__filecache_open(tdl__filecache *cache, const tdl__file_key *key, uint64_
 	return open_file(cache, path, size, fd, &st, error);
 }
 
-int tdl__open_file_read(tdl__filecache *cache, tdl__open_file *file, void *buffer, size_t n,
-			uint64_t offset, tdl_error *error)
+int tdl__filecache_stat(tdl__filecache *cache, const tdl__file_key *key, uint64_t size,
+			tdl_error *error)
 {
 	char path[TDL__PATH_MAX + 1];
-	struct stat now;
-	size_t got;
-	int why = tdl__sys_pread(file->fd, buffer, n, offset, &got);
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+	int why;
 
-	if (why == 0)
-		why = tdl__sys_fstat(file->fd, &now);
-	if (why == 0 && got == n && now.st_size == file->st.st_size &&
-	    now.st_mtim.tv_sec == file->st.st_mtim.tv_sec &&
-	    now.st_mtim.tv_nsec == file->st.st_mtim.tv_nsec)
-		return 0;
+	tdl__file_key_path(key, path);
+	/* A link on the way to it would not be seen. */
+	if (strchr(path, '/') != NULL)
+		return open_file(cache, path, size, &fd, &st, error);
+	why = tdl__sys_stat(cache->dir, path, &st);
+	return check_stat(cache, path,
+			  why != 0		? why
+			  : S_ISLNK(st.st_mode) ? ELOOP
+						: 0,
+			  &st, size, error);
+}
 
-	tdl__file_key_path(&file->key, path);
-	/* The next one who asks opens it anew and finds what is there then. */
+void tdl__open_file_stale(tdl__filecache *cache, tdl__open_file *file)
+{
 	pthread_mutex_lock(&cache->lock);
 	if (!file->stale) {
 		forget(cache, file);
 		file->stale = true;
 	}
 	pthread_mutex_unlock(&cache->lock);
-	if (why != 0)
+}
+
+/* Says what a read came to that did not go well. */
+static int read_failed(tdl__filecache *cache, tdl__open_file *file, int why, uint64_t wrong,
+		       tdl_error *error)
+{
+	char path[TDL__PATH_MAX + 1];
+
+	tdl__file_key_path(&file->key, path);
+	if (why == ENOMEM)
+		return tdl__fail_nomem(error);
+	/* The next one who asks opens it anew and finds what is there then. */
+	tdl__open_file_stale(cache, file);
+	if (why > 0)
 		return tdl__fail_errno(error, why, "cannot read data file %s/%s", cache->table,
 				       path);
-	return unusable(cache, path, "was changed while it was read", error);
+	if (why == TDL__VERIFY_CHANGED)
+		return unusable(cache, path, "was changed while it was read", error);
+	return tdl__fail(error, TDL_ERR_CORRUPT,
+			 "data file %s/%s is not what its checksum in the log says, in the %" PRIu64
+			 " bytes from %" PRIu64 " on",
+			 cache->table, path, tdl__verify_length(&file->verify, wrong), wrong);
+}
+
+/* Of a file without sums only the dates can tell. */
+static int read_unchecked(tdl__open_file *file, void *buffer, size_t n, uint64_t offset)
+{
+	struct stat now;
+	size_t got;
+	int why = tdl__sys_pread(file->fd, buffer, n, offset, &got);
+
+	if (why == 0)
+		why = tdl__sys_fstat(file->fd, &now);
+	if (why == 0 && (got != n || now.st_size != file->st.st_size ||
+			 now.st_mtim.tv_sec != file->st.st_mtim.tv_sec ||
+			 now.st_mtim.tv_nsec != file->st.st_mtim.tv_nsec))
+		why = TDL__VERIFY_CHANGED;
+	return why;
+}
+
+int tdl__open_file_read(tdl__filecache *cache, tdl__open_file *file, void *buffer, size_t n,
+			uint64_t offset, tdl_error *error)
+{
+	uint64_t wrong = 0;
+	int why = TDL__VERIFY_CHANGED;
+
+	if (!file->verify.sums.has_crc)
+		why = read_unchecked(file, buffer, n, offset);
+	else if (offset <= file->verify.size && n <= file->verify.size - offset)
+		why = n > 0 ? tdl__verify_read(&file->verify, file->fd, buffer, n, offset, &wrong)
+			    : 0;
+	return why == 0 ? 0 : read_failed(cache, file, why, wrong, error);
+}
+
+int tdl__open_file_check(tdl__filecache *cache, tdl__open_file *file, uint64_t limit, bool *checked,
+			 tdl__identity *was, tdl_error *error)
+{
+	uint64_t wrong = 0;
+	int why;
+
+	*checked = true;
+	*was = tdl__identity_of(&file->st);
+	if (!file->verify.sums.has_crc)
+		return 0;
+	why = tdl__verify_all(&file->verify, file->fd, limit, checked, was, &wrong);
+	return why == 0 ? 0 : read_failed(cache, file, why, wrong, error);
 }

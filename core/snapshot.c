@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "sys.h"
 #include "table.h"
 
 struct tdl_snapshot {
@@ -25,6 +26,7 @@ struct piece {
 	uint64_t offset; /* in data.jsonl */
 	bool lacks;	 /* its last newline */
 	bool known;	 /* whether it does */
+	tdl__sums sums;	 /* borrowed likewise */
 };
 
 int tdl_snapshot_open(tdl_table *table, int64_t version, tdl_snapshot **out, tdl_error *error)
@@ -94,6 +96,7 @@ static void describe(const tdl__filelist *files, const tdl__version *version, ui
 	piece->offset = tdl__filelist_offset(files, version->list, nth);
 	piece->lacks = (files->flags[index] & TDL__FILE_LACKS) != 0;
 	piece->known = (files->flags[index] & TDL__FILE_KNOWN) != 0;
+	piece->sums = tdl__filelist_sums(files, index);
 }
 
 /* Reads n bytes of a file. A server may have forgotten it under the handle it was opened by, and
@@ -105,7 +108,8 @@ static int read_file(tdl_snapshot *snapshot, const struct piece *piece, void *ou
 
 	for (bool again = false;; again = true) {
 		tdl__open_file *file;
-		int r = tdl__filecache_get(cache, &piece->key, piece->size, &file, error);
+		int r = tdl__filecache_get(cache, &piece->key, piece->size, &piece->sums, &file,
+					   error);
 
 		if (r < 0)
 			return r;
@@ -176,6 +180,22 @@ int tdl_snapshot_size(tdl_snapshot *snapshot, uint64_t *size, tdl_error *error)
 	return 0;
 }
 
+static int ends_wrong(const tdl_snapshot *snapshot, const struct piece *piece, tdl_error *error)
+{
+	char path[TDL__PATH_MAX + 1];
+
+	tdl__file_key_path(&piece->key, path);
+	return tdl__fail(error, TDL_ERR_CORRUPT, "data file %s/%s does not end as it should",
+			 snapshot->table->path, path);
+}
+
+/* A checksum in the log promises a newline; if there is none, rows would run together. */
+static int check_end(const tdl_snapshot *snapshot, const struct piece *piece, char last,
+		     tdl_error *error)
+{
+	return piece->sums.has_crc && last != '\n' ? ends_wrong(snapshot, piece, error) : 0;
+}
+
 /* Reads from one file, its missing newline included. */
 static int read_piece(tdl_snapshot *snapshot, const struct piece *piece, char *out, size_t n,
 		      uint64_t offset, size_t *got, tdl_error *error)
@@ -189,14 +209,12 @@ static int read_piece(tdl_snapshot *snapshot, const struct piece *piece, char *o
 
 		if (r < 0)
 			return r;
-		/* A checksum in the log promises it; if it is not so, rows would run together. */
-		if (at + take == piece->size && (out[take - 1] != '\n') != piece->lacks) {
-			char path[TDL__PATH_MAX + 1];
-
-			tdl__file_key_path(&piece->key, path);
-			return tdl__fail(error, TDL_ERR_CORRUPT,
-					 "data file %s/%s does not end as it should",
-					 snapshot->table->path, path);
+		if (at + take == piece->size) {
+			r = (out[take - 1] != '\n') == piece->lacks
+				    ? 0
+				    : ends_wrong(snapshot, piece, error);
+			if (r < 0)
+				return r;
 		}
 	}
 	if (take < n && piece->lacks)
@@ -241,15 +259,21 @@ int tdl_snapshot_read(tdl_snapshot *snapshot, void *buffer, size_t count, uint64
 	return 0;
 }
 
+static int check_index(const tdl_snapshot *snapshot, uint64_t index, tdl_error *error)
+{
+	if (index < snapshot->version.files)
+		return 0;
+	return tdl__fail(error, TDL_ERR_MISUSE, "version %" PRId64 " has no data file %" PRIu64,
+			 snapshot->info.version, index);
+}
+
 static int find_piece(tdl_snapshot *snapshot, uint64_t index, struct piece *piece, tdl_error *error)
 {
 	tdl__history *history = &snapshot->table->history;
-	int r;
+	int r = check_index(snapshot, index, error);
 
-	if (index >= snapshot->version.files)
-		return tdl__fail(error, TDL_ERR_MISUSE,
-				 "version %" PRId64 " has no data file %" PRIu64,
-				 snapshot->info.version, index);
+	if (r < 0)
+		return r;
 	r = settle(snapshot, index + 1, error);
 	if (r < 0)
 		return r;
@@ -278,6 +302,149 @@ int tdl_snapshot_file(tdl_snapshot *snapshot, uint64_t index, tdl_file *file, td
 	return 0;
 }
 
+int tdl_snapshot_file_entry(tdl_snapshot *snapshot, uint64_t index, tdl_file *file,
+			    tdl_error *error)
+{
+	tdl__history *history = &snapshot->table->history;
+	const tdl__filelist *files = &history->files;
+	uint64_t at;
+	tdl__file_key key;
+	int r = check_index(snapshot, index, error);
+
+	if (r < 0)
+		return r;
+	pthread_rwlock_rdlock(&history->lock);
+	at = files->lists[snapshot->version.list].first + index;
+	key = tdl__filelist_key(files, at);
+	file->size = tdl__filelist_size(files, at);
+	file->num_records = tdl__filelist_records(files, at);
+	pthread_rwlock_unlock(&history->lock);
+	tdl__file_key_path(&key, file->path);
+	file->offset = 0;
+	file->lacks_newline = false;
+	return 0;
+}
+
+/* What is known of a file without a look at it, or at those before it. */
+static int describe_alone(tdl_snapshot *snapshot, uint64_t index, struct piece *piece,
+			  tdl_error *error)
+{
+	tdl__history *history = &snapshot->table->history;
+	const tdl__filelist *files = &history->files;
+	int r = check_index(snapshot, index, error);
+
+	if (r < 0)
+		return r;
+	pthread_rwlock_rdlock(&history->lock);
+	index += files->lists[snapshot->version.list].first;
+	*piece = (struct piece){
+		.key = tdl__filelist_key(files, index),
+		.size = tdl__filelist_size(files, index),
+		.sums = tdl__filelist_sums(files, index),
+	};
+	pthread_rwlock_unlock(&history->lock);
+	return 0;
+}
+
+int tdl_snapshot_present(tdl_snapshot *snapshot, tdl_error *error)
+{
+	for (uint64_t i = 0; i < snapshot->version.files; i++) {
+		struct piece piece;
+		tdl_error why;
+		int r = describe_alone(snapshot, i, &piece, error);
+
+		if (r < 0)
+			return r;
+		r = tdl__filecache_stat(&snapshot->table->files, &piece.key, piece.size, &why);
+		if (r < 0)
+			return in_version(snapshot, r, &why, error);
+	}
+	return 0;
+}
+
+int tdl_snapshot_read_file(tdl_snapshot *snapshot, uint64_t index, void *buffer, size_t count,
+			   uint64_t offset, size_t *got, tdl_error *error)
+{
+	struct piece piece;
+	tdl_error why;
+	int r = describe_alone(snapshot, index, &piece, error);
+
+	if (r < 0)
+		return r;
+	if (offset >= piece.size)
+		count = 0;
+	else if (count > piece.size - offset)
+		count = (size_t)(piece.size - offset);
+	if (count > 0)
+		r = read_file(snapshot, &piece, buffer, count, offset, &why);
+	if (r == 0 && count > 0 && offset + count == piece.size)
+		r = check_end(snapshot, &piece, ((const char *)buffer)[count - 1], &why);
+	if (r < 0)
+		return in_version(snapshot, r, &why, error);
+	*got = count;
+	return 0;
+}
+
+int tdl_snapshot_check_file(tdl_snapshot *snapshot, uint64_t index, uint64_t limit, bool *checked,
+			    tdl_error *error)
+{
+	tdl__filecache *cache = &snapshot->table->files;
+	tdl__open_file *file;
+	tdl__identity was;
+	struct piece piece;
+	tdl_error why;
+	int r = describe_alone(snapshot, index, &piece, error);
+
+	if (r < 0)
+		return r;
+	r = tdl__filecache_get(cache, &piece.key, piece.size, &piece.sums, &file, &why);
+	if (r == 0) {
+		r = tdl__open_file_check(cache, file, limit, checked, &was, &why);
+		tdl__filecache_put(cache, file);
+	}
+	return r < 0 ? in_version(snapshot, r, &why, error) : 0;
+}
+
+/* Opens a file by its name that is the one which was compared. */
+static int open_checked(tdl_snapshot *snapshot, const struct piece *piece, int *fd,
+			tdl_error *error)
+{
+	tdl__filecache *cache = &snapshot->table->files;
+
+	for (int tries = 0;; tries++) {
+		_cleanup_close_ int opened = -1;
+		tdl__open_file *file;
+		tdl__identity was, now;
+		struct stat st;
+		bool checked;
+		int r = tdl__filecache_get(cache, &piece->key, piece->size, &piece->sums, &file,
+					   error);
+
+		if (r < 0)
+			return r;
+		r = tdl__open_file_check(cache, file, UINT64_MAX, &checked, &was, error);
+		if (r == 0)
+			r = tdl__filecache_open(cache, &piece->key, piece->size, &opened, error);
+		if (r == 0 && tdl__sys_fstat(opened, &st) == 0) {
+			now = tdl__identity_of(&st);
+			if (tdl__identity_same(&was, &now)) {
+				*fd = tdl__steal_fd(&opened);
+				tdl__filecache_put(cache, file);
+				return 0;
+			}
+			/* Another file has the name now, or it was changed. */
+			tdl__open_file_stale(cache, file);
+		}
+		tdl__filecache_put(cache, file);
+		if (r < 0)
+			return r;
+		if (tries == 2)
+			return tdl__fail(error, TDL_ERR_CORRUPT,
+					 "a data file of %s was changed while it was read",
+					 snapshot->table->path);
+	}
+}
+
 int tdl_snapshot_open_file(tdl_snapshot *snapshot, uint64_t index, int *fd, tdl_error *error)
 {
 	struct piece piece;
@@ -286,6 +453,8 @@ int tdl_snapshot_open_file(tdl_snapshot *snapshot, uint64_t index, int *fd, tdl_
 
 	if (r < 0)
 		return r;
-	r = tdl__filecache_open(&snapshot->table->files, &piece.key, piece.size, fd, &why);
+	r = piece.sums.has_crc ? open_checked(snapshot, &piece, fd, &why)
+			       : tdl__filecache_open(&snapshot->table->files, &piece.key,
+						     piece.size, fd, &why);
 	return r < 0 ? in_version(snapshot, r, &why, error) : 0;
 }

@@ -390,6 +390,15 @@ int tdl__sys_own_descriptors(int dir)
 #endif
 }
 
+int tdl__sys_readable(int dir, const char *name)
+{
+	int why = before(TDL__OP_STAT, name);
+
+	if (why != 0)
+		return why;
+	return faccessat(dir, name, R_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
+}
+
 int tdl__sys_writable(int dir)
 {
 	int why = before(TDL__OP_STAT, ".");

@@ -79,6 +79,8 @@ bool tdl__same_file(const struct stat *a, const struct stat *b);
  * other up. -1 where it cannot be had, and nothing has changed; or, rarely, all is closed.
  */
 int tdl__sys_own_descriptors(int dir);
+/* 0 where the process may read what has this name. */
+int tdl__sys_readable(int dir, const char *name);
 /* 0 where the process may write to what dir is. */
 int tdl__sys_writable(int dir);
 int tdl__sys_chmod(int fd, mode_t mode);

@@ -263,7 +263,13 @@ TDL_API int tdl_snapshot_size(tdl_snapshot *snapshot, uint64_t *size, tdl_error 
 
 /*
  * Reads up to `count` bytes of data.jsonl at `offset`; *got is less than `count` only at its end.
- * Errors: as tdl_snapshot_size(); never short, changed or foreign bytes instead.
+ * Bytes of a data file whose commit gave checksums were compared with them before they are handed
+ * out: 1 MiB by 1 MiB, or where the log has no more than a checksum of a larger file, that whole
+ * file before its first byte; once, and again when the file was changed. Only damage to the
+ * kernel's own copy of what was right before is not seen. Files of other writers have no
+ * checksums: of them the length is checked, and that they are not changed meanwhile.
+ * Errors: as tdl_snapshot_size(), CORRUPT too for bytes that are not what their checksum says;
+ * never short, changed or foreign bytes instead.
  */
 TDL_API int tdl_snapshot_read(tdl_snapshot *snapshot, void *buffer, size_t count, uint64_t offset,
 			      size_t *got, tdl_error *error);
@@ -282,8 +288,31 @@ typedef struct tdl_file {
 TDL_API int tdl_snapshot_file(tdl_snapshot *snapshot, uint64_t index, tdl_file *file,
 			      tdl_error *error);
 
-/* Opens data file `index` for reading, after the checks that a read makes; the caller closes *fd.
- * For copy_file_range() and kernel passthrough. Errors: MISUSE, and as tdl_snapshot_size(). */
+/* What the log alone says of data file `index`: the same without `offset` and `lacks_newline`, and
+ * without a look at any file. Errors: MISUSE. */
+TDL_API int tdl_snapshot_file_entry(tdl_snapshot *snapshot, uint64_t index, tdl_file *file,
+				    tdl_error *error);
+
+/* Looks whether every data file is there with its length; reads none. Errors: as
+ * tdl_snapshot_size(). */
+TDL_API int tdl_snapshot_present(tdl_snapshot *snapshot, tdl_error *error);
+
+/* Reads up to `count` bytes of data file `index` alone at `offset`, checked as by
+ * tdl_snapshot_read(); *got is less than `count` only at its end. A newline that it lacks is not
+ * read. Errors: MISUSE, and as tdl_snapshot_read(). */
+TDL_API int tdl_snapshot_read_file(tdl_snapshot *snapshot, uint64_t index, void *buffer,
+				   size_t count, uint64_t offset, size_t *got, tdl_error *error);
+
+/* Compares all of data file `index` with its checksums, but for what was compared before; unless
+ * this is more than `limit` bytes: then nothing is done and *checked is false. A file without
+ * checksums counts as checked. Errors: MISUSE, and as tdl_snapshot_read(). */
+TDL_API int tdl_snapshot_check_file(tdl_snapshot *snapshot, uint64_t index, uint64_t limit,
+				    bool *checked, tdl_error *error);
+
+/* Opens data file `index` for reading, after all of it was compared with its checksums (see
+ * tdl_snapshot_check_file()); the caller closes *fd. What is read from it is not checked once more:
+ * for kernel passthrough, after which the caller looks whether it was changed. Errors: MISUSE, and
+ * as tdl_snapshot_read(). */
 TDL_API int tdl_snapshot_open_file(tdl_snapshot *snapshot, uint64_t index, int *fd,
 				   tdl_error *error);
 

@@ -374,7 +374,8 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 
 /* ---- Restore ------------------------------------------------------------------------------- */
 
-/* Every data file that a restore would bring back must be there, whole. */
+/* Every data file that a restore would bring back must be there, whole, and what its checksums
+ * say. */
 static int check_target(tdl_table *table, int64_t target, tdl_error *error)
 {
 	tdl_snapshot *snapshot;
@@ -385,11 +386,9 @@ static int check_target(tdl_table *table, int64_t target, tdl_error *error)
 		return r;
 	files = tdl_snapshot_info(snapshot)->files;
 	for (uint64_t i = 0; i < files && r == 0; i++) {
-		int fd;
+		bool checked;
 
-		r = tdl_snapshot_open_file(snapshot, i, &fd, error);
-		if (r == 0)
-			close(fd);
+		r = tdl_snapshot_check_file(snapshot, i, UINT64_MAX, &checked, error);
 	}
 	tdl_snapshot_unref(snapshot);
 	return r;

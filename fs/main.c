@@ -158,20 +158,14 @@ static int open_incoming(struct tdfs *tdfs, tdl_error *error)
 static int check_version(const struct tdfs *tdfs, tdl_error *error)
 {
 	tdl_snapshot *snapshot;
-	uint64_t size;
-	int result, fd;
+	int result;
 
 	if (tdfs->tree->only < 0)
 		return 0;
 	result = tdl_snapshot_open(tdfs->table, tdfs->tree->only, &snapshot, error);
 	if (result < 0)
 		return result;
-	result = tdl_snapshot_size(snapshot, &size, error);
-	for (uint64_t i = 0; result == 0 && i < tdl_snapshot_info(snapshot)->files; i++) {
-		result = tdl_snapshot_open_file(snapshot, i, &fd, error);
-		if (result == 0)
-			close(fd);
-	}
+	result = tdl_snapshot_present(snapshot, error);
 	tdl_snapshot_unref(snapshot);
 	return result;
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "msg.h"
@@ -20,6 +21,13 @@
 
 /* What one read request brings is not worth the calls that passthrough takes. */
 #define WORTH TDFS_MAX_READ
+
+/*
+ * What the kernel reads by itself nobody compares with its checksums, so this is done before: at
+ * once up to this size, which takes some 5 ms; a larger file has been read, and so compared, by
+ * ourselves before.
+ */
+#define CHECK_AT_ONCE (UINT64_C(64) << 20)
 
 #define SLOTS 1024
 
@@ -103,9 +111,12 @@ static bool is_one_file(tdl_snapshot *snapshot)
 /* Opens the data file and makes it known to the kernel; what fails here is told by reads. */
 static void back(struct inode *inode, fuse_req_t req, tdl_snapshot *snapshot, bool *refused)
 {
+	bool checked;
 	tdl_error error;
 
 	*refused = false;
+	if (tdl_snapshot_check_file(snapshot, 0, CHECK_AT_ONCE, &checked, &error) < 0 || !checked)
+		return;
 	if (tdl_snapshot_open_file(snapshot, 0, &inode->fd, &error) < 0) {
 		inode->fd = -1;
 		return;
@@ -127,13 +138,63 @@ static int out_of_memory(tdl_error *error)
 	return error->code;
 }
 
-static bool is_as_it_was(const struct inode *inode)
+static bool same_time(const struct timespec *a, const struct timespec *b)
 {
-	struct stat st;
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
 
-	return fstat(inode->fd, &st) == 0 && st.st_size == inode->st.st_size &&
-	       st.st_mtim.tv_sec == inode->st.st_mtim.tv_sec &&
-	       st.st_mtim.tv_nsec == inode->st.st_mtim.tv_nsec;
+/* Whether a date that a writer set ahead was put right. */
+static bool was_put_right(const struct timespec *before, const struct timespec *now)
+{
+	return before->tv_sec > now->tv_sec && before->tv_sec > time(NULL);
+}
+
+enum state {
+	SAME,
+	TOUCHED, /* what it holds may be the same */
+	CHANGED
+};
+
+/* What became of a data file since it was opened; *st is what it is now. With the lock held. */
+static enum state state_of(const struct inode *inode, struct stat *st)
+{
+	const struct stat *was = &inode->st;
+
+	if (fstat(inode->fd, st) != 0 || st->st_size != was->st_size)
+		return CHANGED;
+	if (!same_time(&st->st_mtim, &was->st_mtim))
+		return was_put_right(&was->st_mtim, &st->st_mtim) ? TOUCHED : CHANGED;
+	return same_time(&st->st_ctim, &was->st_ctim) ? SAME : TOUCHED;
+}
+
+/*
+ * Whether the data file that the kernel reads for an inode is what it was when it was opened. One
+ * that only has another mode or name, or whose date was put right after its commit, is compared
+ * once more: so it is said of what was read until now, unless somebody changed it to and fro.
+ */
+static bool is_as_it_was(struct tdfs_passthrough *through, fuse_ino_t ino, tdl_snapshot *snapshot)
+{
+	enum state state = SAME;
+	struct inode *inode;
+	struct stat st;
+	tdl_error error;
+	bool checked;
+
+	pthread_mutex_lock(&through->lock);
+	inode = *find(through, ino);
+	if (inode != NULL && inode->backing > 0)
+		state = state_of(inode, &st);
+	pthread_mutex_unlock(&through->lock);
+	if (state != TOUCHED)
+		return state == SAME;
+	if (tdl_snapshot_check_file(snapshot, 0, UINT64_MAX, &checked, &error) < 0)
+		return false;
+	pthread_mutex_lock(&through->lock);
+	inode = *find(through, ino);
+	if (inode != NULL && inode->backing > 0 && inode->st.st_ino == st.st_ino)
+		inode->st = st;
+	pthread_mutex_unlock(&through->lock);
+	return true;
 }
 
 static int was_changed(tdl_snapshot *snapshot, tdl_error *error)
@@ -181,9 +242,7 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 		tell = inode->backing > 0 && !through->told;
 		through->told |= tell;
 	}
-	if (inode != NULL && inode->backing > 0 && !is_as_it_was(inode)) {
-		result = was_changed(snapshot, error);
-	} else if (inode != NULL) {
+	if (inode != NULL) {
 		inode->handles++;
 		fi->backing_id = inode->backing;
 		/* There are no pages of it here; the kernel takes the mere wish for a mistake. */
@@ -199,6 +258,10 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 			fuse_passthrough_close(req, fresh->backing);
 		free_inode(fresh);
 	}
+	if (inode != NULL && !is_as_it_was(through, ino, snapshot)) {
+		tdfs_passthrough_close(through, req, ino);
+		result = was_changed(snapshot, error);
+	}
 	if (tell)
 		tdfs_msg(LOG_INFO, "passthrough: the kernel reads large data files by itself");
 	return result;
@@ -207,14 +270,7 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 int tdfs_passthrough_check(struct tdfs_passthrough *through, fuse_ino_t ino, tdl_snapshot *snapshot,
 			   tdl_error *error)
 {
-	const struct inode *inode;
-	bool changed;
-
-	pthread_mutex_lock(&through->lock);
-	inode = *find(through, ino);
-	changed = inode != NULL && inode->backing > 0 && !is_as_it_was(inode);
-	pthread_mutex_unlock(&through->lock);
-	return changed ? was_changed(snapshot, error) : 0;
+	return is_as_it_was(through, ino, snapshot) ? 0 : was_changed(snapshot, error);
 }
 
 void tdfs_passthrough_close(struct tdfs_passthrough *through, fuse_req_t req, fuse_ino_t ino)

@@ -96,8 +96,8 @@ static int merge(struct rowsort *const sorts[2], struct printer *printer)
 }
 
 /* Both have files of their own. Returns false with the failure reported. */
-static bool compare_rows(const struct difference *difference, const char *table,
-			 struct printer *printer, void (*done)(uint64_t bytes))
+static bool compare_rows(const struct difference *difference, struct printer *printer,
+			 void (*done)(uint64_t bytes))
 {
 	struct rowsort *removed AUTO(free_sort) = rowsort_new(SORT_MEMORY);
 	struct rowsort *added AUTO(free_sort) = rowsort_new(SORT_MEMORY);
@@ -109,25 +109,25 @@ static bool compare_rows(const struct difference *difference, const char *table,
 		return false;
 	}
 	for (unsigned side = 0; side < 2; side++)
-		if (!difference_rows(difference, side, table, on_row_to_sort, sorts[side], done))
+		if (!difference_rows(difference, side, on_row_to_sort, sorts[side], done))
 			return false;
 	why = merge(sorts, printer);
 	return why == 0 || sorting_failed(why);
 }
 
 /* Only one has files of its own: they are all the difference there is. */
-static bool print_files(const struct difference *difference, const char *table,
-			struct printer *printer, void (*done)(uint64_t bytes))
+static bool print_files(const struct difference *difference, struct printer *printer,
+			void (*done)(uint64_t bytes))
 {
 	printer->side = difference->count[1] > 0;
 	if (printer->count_only) {
 		printer->rows[printer->side] = difference->records[printer->side];
 		return true;
 	}
-	return difference_rows(difference, printer->side, table, on_row_to_print, printer, done);
+	return difference_rows(difference, printer->side, on_row_to_print, printer, done);
 }
 
-static bool compare(tdl_snapshot *a, tdl_snapshot *b, const char *table, struct printer *printer)
+static bool compare(tdl_snapshot *a, tdl_snapshot *b, struct printer *printer)
 {
 	struct difference difference AUTO(difference_clear) = { 0 };
 	tdl_error error = { 0 };
@@ -143,22 +143,21 @@ static bool compare(tdl_snapshot *a, tdl_snapshot *b, const char *table, struct 
 		!printer->count_only && (fstat(STDOUT_FILENO, &st) != 0 || !S_ISREG(st.st_mode));
 	progress_begin(difference.bytes[0] + difference.bytes[1]);
 	good = (difference.count[0] > 0 && difference.count[1] > 0 ? compare_rows : print_files)(
-		&difference, table, printer, to_terminal ? NULL : progress_add);
+		&difference, printer, to_terminal ? NULL : progress_add);
 	progress_end();
 	return good;
 }
 
-/* A version, its every file as long as it must be. Returns false with the failure reported. */
+/* No data file is looked at: what both have is in both as it is. Returns false with the failure
+ * reported. */
 static bool open_version(tdl_table *table, const char *text, tdl_snapshot **snapshot)
 {
 	tdl_error error = { 0 };
 	int64_t version;
-	uint64_t size;
 
 	if (find_version(table, text, &version) != STATUS_DONE)
 		return false;
-	if (tdl_snapshot_open(table, version, snapshot, &error) == 0 &&
-	    tdl_snapshot_size(*snapshot, &size, &error) == 0)
+	if (tdl_snapshot_open(table, version, snapshot, &error) == 0)
 		return true;
 	report_error(&error);
 	return false;
@@ -189,7 +188,7 @@ static int run(const struct command *command, char **argv)
 	}
 	if (!open_version(table, argv[1], &a) || !open_version(table, argv[2], &b))
 		return TROUBLE;
-	if (!compare(a, b, argv[0], &printer)) {
+	if (!compare(a, b, &printer)) {
 		output_finish(NULL);
 		return TROUBLE;
 	}

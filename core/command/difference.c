@@ -5,14 +5,13 @@
  */
 #include "difference.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "output.h"
 
-#define READ_SIZE ((size_t)256 * 1024)
+/* A block of a data file that has checksums of blocks: so each is read once. */
+#define READ_SIZE ((size_t)1024 * 1024)
 
 struct named {
 	char *path;
@@ -53,7 +52,7 @@ static int list_files(struct list *list, tdl_snapshot *snapshot, uint64_t first,
 	if (list->files == NULL)
 		return no_memory(error);
 	for (uint64_t i = first; i < count; i++) {
-		int r = tdl_snapshot_file(snapshot, i, &file, error);
+		int r = tdl_snapshot_file_entry(snapshot, i, &file, error);
 		char *path = r < 0 ? NULL : strdup(file.path);
 
 		if (path == NULL)
@@ -73,9 +72,9 @@ static int common_beginning(tdl_snapshot *a, tdl_snapshot *b, uint64_t *count, t
 	int r = 0;
 
 	for (*count = 0; *count < most; ++*count) {
-		r = tdl_snapshot_file(a, *count, &left, error);
+		r = tdl_snapshot_file_entry(a, *count, &left, error);
 		if (r == 0)
-			r = tdl_snapshot_file(b, *count, &right, error);
+			r = tdl_snapshot_file_entry(b, *count, &right, error);
 		if (r < 0 || strcmp(left.path, right.path) != 0)
 			break;
 	}
@@ -156,10 +155,11 @@ static bool is_blank(const char *row, size_t n)
 	return true;
 }
 
-/* What reading a file can come to, besides an errno. */
-enum {
-	SHORTER = -1, /* it has become so while it was read */
-	REPORTED = -2 /* who was handed a row has said why no more are wanted */
+/* What reading a file can come to. */
+enum outcome {
+	DONE,
+	BAD,	 /* the error says why */
+	REPORTED /* who was handed a row has said why no more are wanted */
 };
 
 /* Hands on the rows in the buffer that are complete; at the end of a file the last one is. Bytes
@@ -182,67 +182,57 @@ static bool hand_on(struct reader *reader, size_t looked, bool end)
 	return good;
 }
 
-/* Returns 0, an errno, or one of the above. */
-static int read_file(struct reader *reader, int fd, uint64_t size, void (*done)(uint64_t bytes))
+static enum outcome read_file(struct reader *reader, tdl_snapshot *snapshot, uint64_t index,
+			      uint64_t size, void (*done)(uint64_t bytes), tdl_error *error)
 {
-	uint64_t left = size;
+	uint64_t at = 0;
 
 	reader->filled = 0;
-	while (left > 0 && !output_failed()) {
-		size_t looked = reader->filled, room;
-		ssize_t got;
+	while (at < size && !output_failed()) {
+		size_t looked = reader->filled, got;
 
-		if (reader->room - reader->filled < READ_SIZE / 2) {
+		if (reader->room - reader->filled < READ_SIZE) {
 			char *buffer = realloc(reader->buffer, 2 * reader->room + READ_SIZE);
 
-			if (buffer == NULL)
-				return ENOMEM;
+			if (buffer == NULL) {
+				no_memory(error);
+				return BAD;
+			}
 			reader->buffer = buffer;
 			reader->room = 2 * reader->room + READ_SIZE;
 		}
-		room = reader->room - reader->filled;
-		got = read(fd, reader->buffer + reader->filled, room < left ? room : left);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return got < 0 ? errno : SHORTER;
-		reader->filled += (size_t)got;
-		left -= (uint64_t)got;
-		if (!hand_on(reader, looked, left == 0))
+		if (tdl_snapshot_read_file(snapshot, index, reader->buffer + reader->filled,
+					   READ_SIZE, at, &got, error) < 0)
+			return BAD;
+		reader->filled += got;
+		at += got;
+		if (!hand_on(reader, looked, at == size))
 			return REPORTED;
 		if (done != NULL)
-			done((uint64_t)got);
+			done(got);
 	}
-	return 0;
+	return DONE;
 }
 
-bool difference_rows(const struct difference *difference, unsigned side, const char *table,
+bool difference_rows(const struct difference *difference, unsigned side,
 		     bool (*row)(void *context, const char *bytes, size_t n), void *context,
 		     void (*done)(uint64_t bytes))
 {
 	tdl_snapshot *snapshot = difference->side[side];
 	struct reader reader = { .row = row, .context = context };
+	enum outcome outcome = DONE;
 	tdl_error error = { 0 };
 	tdl_file file;
-	int why = 0;
 
-	for (size_t i = 0; i < difference->count[side] && why == 0; i++) {
+	for (size_t i = 0; i < difference->count[side] && outcome == DONE; i++) {
 		uint64_t index = difference->files[side][i];
-		int fd;
 
-		if (tdl_snapshot_file(snapshot, index, &file, &error) < 0 ||
-		    tdl_snapshot_open_file(snapshot, index, &fd, &error) < 0) {
-			free(reader.buffer);
-			report_error(&error);
-			return false;
-		}
-		why = read_file(&reader, fd, file.size, done);
-		close(fd);
+		outcome = tdl_snapshot_file_entry(snapshot, index, &file, &error) < 0
+				  ? BAD
+				  : read_file(&reader, snapshot, index, file.size, done, &error);
 	}
 	free(reader.buffer);
-	if (why != 0 && why != REPORTED)
-		report("%s: version %lld: %s: %s", table,
-		       (long long)tdl_snapshot_info(snapshot)->version, file.path,
-		       why == SHORTER ? "became shorter while it was read" : strerror(why));
-	return why == 0;
+	if (outcome == BAD)
+		report_error(&error);
+	return outcome == DONE;
 }

@@ -25,7 +25,7 @@ void difference_clear(struct difference *difference);
  * done(bytes), where it is not NULL, is called now and then. Returns false with the failure
  * reported.
  */
-bool difference_rows(const struct difference *difference, unsigned side, const char *table,
+bool difference_rows(const struct difference *difference, unsigned side,
 		     bool (*row)(void *context, const char *bytes, size_t n), void *context,
 		     void (*done)(uint64_t bytes));
 

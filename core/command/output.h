@@ -15,13 +15,8 @@ int output_failed(void);
 /* As if writing had failed so: what could not be made cannot be written. */
 void output_no_memory(void);
 
-/*
- * Copies `size` bytes of the file `fd`, whose position does not matter, by the fastest way that
- * its kind and that of standard output allow. Calls done(bytes) now and then where it is not
- * NULL. Returns 0 also when writing failed (see above), -1 with errno when reading did, and -1
- * with errno 0 when the file is shorter.
- */
-int output_file(int fd, uint64_t size, void (*done)(uint64_t bytes));
+/* The same for what may be large: that goes out without another copy. */
+void output_large(const void *bytes, size_t n);
 
 /*
  * Writes what is buffered and returns the exit status. A failure is reported, unless it is that

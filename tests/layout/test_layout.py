@@ -18,7 +18,7 @@ CORE_LAYERS = [
     {"error", "instant", "revision", "schema", "util", "base64"},
     {"sniff", "row", "row_match", "row_error", "rows"},
     {"sys"},
-    {"action", "filelist", "times"},
+    {"action", "filelist", "times", "verify"},
     {"log", "filecache"},
     {"ahead"},
     {"history", "replay"},

@@ -19,6 +19,7 @@
 static tdl_error error;
 static tdl__filecache cache;
 static int dir;
+static const tdl__sums none;
 
 static void begin(void)
 {
@@ -53,7 +54,8 @@ static tdl__open_file *get(int i)
 
 	snprintf(path, sizeof path, "f%d", i);
 	key = tdl__file_key_of(path);
-	cr_assert_eq(tdl__filecache_get(&cache, &key, 3, &file, &error), 0, "%s", error.message);
+	cr_assert_eq(tdl__filecache_get(&cache, &key, 3, &none, &file, &error), 0, "%s",
+		     error.message);
 	return file;
 }
 
@@ -142,7 +144,7 @@ Test(filecache, descriptors_that_run_out_are_taken_from_it)
 	faults_fail_op(TDL__OP_OPEN, 1, 100, EMFILE);
 	tdl__file_key key = tdl__file_key_of("f20");
 	tdl__open_file *file;
-	cr_assert_eq(tdl__filecache_get(&cache, &key, 3, &file, &error), TDL_ERR_IO);
+	cr_assert_eq(tdl__filecache_get(&cache, &key, 3, &none, &file, &error), TDL_ERR_IO);
 	faults_off();
 	cr_assert_eq(error.os_error, EMFILE);
 	cr_assert_eq(cache.count, 0);
@@ -174,13 +176,13 @@ Test(filecache, sizes_are_checked_for_everyone)
 	int fd;
 
 	file = get(1);
-	cr_assert_eq(tdl__filecache_get(&cache, &key, 4, &other, &error), TDL_ERR_CORRUPT);
+	cr_assert_eq(tdl__filecache_get(&cache, &key, 4, &none, &other, &error), TDL_ERR_CORRUPT);
 	cr_assert_not_null(strstr(error.message, "f1 has 3 bytes, the log says 4"), "%s",
 			   error.message);
 	cr_assert_eq(tdl__filecache_open(&cache, &key, 4, &fd, &error), TDL_ERR_CORRUPT);
 	/* It grew: who asks for the new size gets a file of his own, who has the old one none. */
 	put("t/f1", "long\n");
-	cr_assert_eq(tdl__filecache_get(&cache, &key, 5, &other, &error), 0);
+	cr_assert_eq(tdl__filecache_get(&cache, &key, 5, &none, &other, &error), 0);
 	cr_assert_neq(other, file);
 	tdl__filecache_put(&cache, other);
 	tdl__filecache_put(&cache, file);
@@ -208,7 +210,7 @@ static void *hammer(void *seed)
 		snprintf(path, sizeof path, "f%d", which);
 		snprintf(want, sizeof want, "%02d\n", which);
 		key = tdl__file_key_of(path);
-		if (tdl__filecache_get(&cache, &key, 3, &file, NULL) < 0)
+		if (tdl__filecache_get(&cache, &key, 3, &none, &file, NULL) < 0)
 			return (void *)"get";
 		if (tdl__open_file_read(&cache, file, bytes, 3, 0, NULL) < 0 ||
 		    strcmp(bytes, want) != 0)

@@ -399,9 +399,10 @@ Test(snapshot, the_last_byte_is_what_it_was)
 	char buffer[64];
 	size_t got;
 
-	put_commit("t", 0,
-		   FOREIGN_META
-		   "{\"add\":{\"path\":\"p\",\"size\":3,\"numRecords\":1,\"crc32c\":1}}\n");
+	put_commit(
+		"t", 0,
+		FOREIGN_META
+		"{\"add\":{\"path\":\"p\",\"size\":3,\"numRecords\":1,\"crc32c\":4163249591}}\n");
 	put_commit("t", 1, add_line("q", 2, 1));
 	put("t/p", "ppp");
 	put("t/q", "q\n");
