@@ -212,8 +212,10 @@ void tdl_staged_written(tdl_staged *file, uint64_t generation, const void *bytes
 			uint64_t offset)
 {
 	pthread_mutex_lock(&file->lock);
+	/* A preparation may have begun between the two halves of the write. */
+	atomic_store(&file->stop, true);
 	/* Nobody can say what a cut has left of bytes from before it. */
-	if (generation != file->generation)
+	if (generation != file->generation || file->prepared)
 		forget_ahead(file);
 	else if (!file->scattered)
 		judge_ahead(file, bytes, n, offset);

@@ -161,6 +161,67 @@ void tdfs_incoming_untold(struct tdfs_incoming *in, struct tdfs_handle *handle)
 	tdfs_unlock(in);
 }
 
+/* ---- What a rename would wait for --------------------------------------------------------- */
+
+struct preparation {
+	struct tdfs_incoming *in;
+	struct tdfs_drop *drop;
+};
+
+/* A temporary name that nobody writes to, and that is likely to get another one soon. */
+static bool can_prepare(const struct tdfs_incoming *in, const struct tdfs_drop *drop)
+{
+	return drop->state == TDFS_OPEN && drop->writers == 0 && drop->node.name &&
+	       !tdfs_drop_commits(drop) && tdfs_drop_unpublished(drop) && !drop->failed &&
+	       !drop->taint && !in->closing;
+}
+
+static void prepare(void *argument)
+{
+	struct preparation *it = argument;
+	struct tdfs_incoming *in = it->in;
+	struct tdfs_drop *drop = it->drop;
+
+	tdfs_lock(in);
+	while (drop->writing > 0)
+		pthread_cond_wait(&in->change, &in->lock);
+	drop->queued = false;
+	if (can_prepare(in, drop)) {
+		drop->preparing = true;
+		drop->prepared = drop->size;
+		tdfs_unlock(in);
+		in->backend.prepare(in->backend.context, drop->file);
+		tdfs_lock(in);
+		drop->preparing = false;
+		pthread_cond_broadcast(&in->change);
+	}
+	drop->node.users--;
+	tdfs_inode_settle(in, &drop->node);
+	tdfs_unlock(in);
+	free(it);
+}
+
+/* A file to which rows are added one by one is prepared when it has doubled. */
+static void prepare_later(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	struct preparation *it;
+
+	if (!in->backend.background || drop->queued || drop->preparing || !can_prepare(in, drop) ||
+	    drop->size / 2 < drop->prepared)
+		return;
+	it = malloc(sizeof *it);
+	if (!it)
+		return;
+	*it = (struct preparation){ .in = in, .drop = drop };
+	drop->queued = true;
+	drop->node.users++;
+	if (in->backend.background(in->backend.context, drop->writer, prepare, it))
+		return;
+	drop->queued = false;
+	drop->node.users--;
+	free(it);
+}
+
 /* ---- Release ------------------------------------------------------------------------------ */
 
 /* The last handle for writing goes, and nobody has closed for good: whose the last close was could
@@ -192,6 +253,8 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	if (drop && --drop->writers == 0 && drop->unasked && drop->node.name &&
 	    drop->state == TDFS_OPEN && drop->changes == 0)
 		tdfs_drop_cancel(in, drop);
+	if (drop)
+		prepare_later(in, drop);
 	node->users--;
 	*handle->link = handle->next;
 	if (handle->next)
@@ -241,6 +304,13 @@ void tdfs_incoming_close(struct tdfs_incoming *in)
 {
 	tdfs_lock(in);
 	in->closing = true;
+	/* What is prepared for later is given up. */
+	for (struct tdfs_inode *node = in->oldest; node; node = node->next) {
+		struct tdfs_drop *drop = tdfs_drop_of(node);
+
+		if (drop && drop->preparing && in->backend.generation)
+			(void)in->backend.generation(in->backend.context, drop->file);
+	}
 	tdfs_unlock(in);
 }
 

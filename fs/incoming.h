@@ -32,6 +32,7 @@
  * refusal leaves the old name, with OLD.error, and what the new name named. The rename of a file
  * that is still open for writing does not commit; its last close does, under the new name. A
  * refused file that is renamed to a temporary name is only renamed, and its NAME.error with it.
+ * What a rename would have to do is done in the background when the last handle is released.
  *
  * Empty. A file without rows commits nothing and is no error; it stays until written or removed.
  *
@@ -89,9 +90,18 @@ void tdfs_incoming_stop(struct tdfs_incoming *incoming);
 void tdfs_incoming_end(struct tdfs_incoming *incoming);
 void tdfs_incoming_free(struct tdfs_incoming *incoming);
 
+/* What waits has threads of its own by what it is. */
+enum tdfs_queue {
+	TDFS_QUEUE_WAITS,
+	TDFS_QUEUE_CLOSES, /* they commit */
+	TDFS_QUEUE_RENAMES /* they may, with the folder locked: one at a time, and everybody waits
+			    */
+};
+
 /* Has run(argument) called from a thread that may wait, for a user; those that commit have threads
  * of their own. False: not possible. */
-bool tdfs_incoming_later(struct tdfs_incoming *incoming, uid_t uid, bool commits,
+/* Has run(argument) called from a thread that may wait, for a user. False: not possible. */
+bool tdfs_incoming_later(struct tdfs_incoming *incoming, uid_t uid, enum tdfs_queue queue,
 			 void (*run)(void *), void *argument);
 
 /* ---- The backend -------------------------------------------------------------------------- */
@@ -110,8 +120,15 @@ struct tdfs_backend {
 	void (*written)(void *context, void *file, uint64_t generation, const void *bytes,
 			size_t size, uint64_t at);
 	void (*cut)(void *context, void *file, uint64_t size);
-	/* As tdl_staged_commit(); `uid` is the writer's. */
-	int (*commit)(void *context, void *file, const char *source, uid_t uid, tdl_error *error);
+	/* As tdl_staged_commit(); `uid` is the writer's. `renames`: the folder is locked meanwhile,
+	 * and others' commits are not waited for. */
+	int (*commit)(void *context, void *file, const char *source, uid_t uid, bool renames,
+		      tdl_error *error);
+	/* Has run(argument) called when there is time. False: it will not be. NULL: there is none.
+	 */
+	bool (*background)(void *context, uid_t uid, void (*run)(void *), void *argument);
+	/* As tdl_staged_prepare(). */
+	void (*prepare)(void *context, void *file);
 	/* tdfs_look(), for a file of this user's, for as long as it gets on. False: it was given
 	 * up, and *look is no more the caller's; the next one may end, since whom it stood still at
 	 * is known now. */

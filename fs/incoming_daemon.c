@@ -25,16 +25,18 @@
 
 /* Closes, most of which wait for a scan or for their turn; what waits for them, or for a look;
  * scans, of which some never come back; and looks that always do. One user has a quarter. */
-#define CLOSE_THREADS 64u
-#define WAIT_THREADS  32u
-#define SCAN_THREADS  16u
-#define SCANS_LOST    64u
-#define LOOK_THREADS  8u
-#define SCAN_MS	      1000u /* without a step */
-#define COMMITS	      16u   /* at a time: each takes memory, and the disk is one */
-#define ADOPT_MS      5000  /* umount does not wait for the daemon that it ends */
-#define ADOPT_STEP_MS 100
-#define TIDY_STEP_MS  1000
+#define CLOSE_THREADS  64u
+#define WAIT_THREADS   32u
+#define RENAME_THREADS 2u
+#define BACK_THREADS   4u
+#define SCAN_THREADS   16u
+#define SCANS_LOST     64u
+#define LOOK_THREADS   8u
+#define SCAN_MS	       1000u /* without a step */
+#define COMMITS	       16u   /* at a time: each takes memory, and the disk is one */
+#define ADOPT_MS       5000  /* umount does not wait for the daemon that it ends */
+#define ADOPT_STEP_MS  100
+#define TIDY_STEP_MS   1000
 
 struct tdfs_daemon {
 	struct tdfs_incoming *incoming;
@@ -42,7 +44,7 @@ struct tdfs_daemon {
 	tdl_table *table;
 	tdl_staging *staging;
 	pthread_mutex_t staging_lock; /* adoption against everything else on the folder */
-	struct tdfs_pool *closes, *waits, *scans, *looks;
+	struct tdfs_pool *closes, *waits, *renames, *background, *scans, *looks;
 	sem_t commits; /* how many more may run */
 	struct tdfs_user_names *users;
 	int moment; /* tdfs_moment_open() */
@@ -125,7 +127,8 @@ static void staged_cut(void *context, void *file, uint64_t size)
 	tdl_staged_cut(file, size);
 }
 
-static int staged_commit(void *context, void *file, const char *source, uid_t uid, tdl_error *error)
+static int staged_commit(void *context, void *file, const char *source, uid_t uid, bool renames,
+			 tdl_error *error)
 {
 	struct tdfs_daemon *daemon = context;
 	char user[TDFS_USER_NAME_MAX];
@@ -136,10 +139,11 @@ static int staged_commit(void *context, void *file, const char *source, uid_t ui
 	int code;
 
 	tdfs_user_name(daemon->users, uid, user);
-	while (sem_wait(&daemon->commits) != 0)
+	while (!renames && sem_wait(&daemon->commits) != 0)
 		continue;
 	code = tdl_staged_commit(file, &options, &version, error);
-	sem_post(&daemon->commits);
+	if (!renames)
+		sem_post(&daemon->commits);
 	if (code == 0 || code == TDL_ERR_PUBLISHED)
 		tdfs_tree_changed(daemon->tdfs);
 	return code;
@@ -160,6 +164,18 @@ static void wait_ms(void *context, unsigned ms)
 	struct timespec time = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
 
 	nanosleep(&time, NULL);
+}
+
+static bool in_background(void *context, uid_t uid, void (*run)(void *), void *argument)
+{
+	struct tdfs_daemon *daemon = context;
+
+	return tdfs_pool_submit(daemon->background, uid, run, argument);
+}
+
+static void staged_prepare(void *context, void *file)
+{
+	tdl_staged_prepare(file);
 }
 
 /* ---- /proc, in threads that can be given up ------------------------------------------------- */
@@ -321,6 +337,9 @@ static bool make_threads(struct tdfs_daemon *daemon)
 						  .share = CLOSE_THREADS / 4 };
 	const struct tdfs_pool_options waits = { .threads = WAIT_THREADS,
 						 .share = WAIT_THREADS / 4 };
+	const struct tdfs_pool_options renames = { .threads = RENAME_THREADS };
+	const struct tdfs_pool_options background = { .threads = BACK_THREADS,
+						      .share = BACK_THREADS / 4 };
 	const struct tdfs_pool_options scans = { .threads = SCAN_THREADS,
 						 .share = SCAN_THREADS / 4,
 						 .lost = SCANS_LOST,
@@ -330,17 +349,22 @@ static bool make_threads(struct tdfs_daemon *daemon)
 
 	daemon->closes = tdfs_pool_new(&closes);
 	daemon->waits = tdfs_pool_new(&waits);
+	daemon->renames = tdfs_pool_new(&renames);
+	daemon->background = tdfs_pool_new(&background);
 	daemon->scans = tdfs_pool_new(&scans);
 	daemon->looks = tdfs_pool_new(&looks);
 	daemon->users = tdfs_user_names_new(tdfs_user_lookup);
-	return daemon->closes && daemon->waits && daemon->scans && daemon->looks && daemon->users;
+	return daemon->closes && daemon->waits && daemon->renames && daemon->background &&
+	       daemon->scans && daemon->looks && daemon->users;
 }
 
 static void end_requests(struct tdfs_daemon *daemon)
 {
 	tdfs_pool_free(daemon->closes, UINT_MAX / 2);
 	tdfs_pool_free(daemon->waits, UINT_MAX / 2);
-	daemon->closes = daemon->waits = NULL;
+	tdfs_pool_free(daemon->renames, UINT_MAX / 2);
+	tdfs_pool_free(daemon->background, UINT_MAX / 2);
+	daemon->closes = daemon->waits = daemon->renames = daemon->background = NULL;
 }
 
 static void daemon_free(struct tdfs_daemon *daemon)
@@ -387,6 +411,8 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 					.cut = staged_cut,
 					.free = staged_free,
 					.commit = staged_commit,
+					.background = in_background,
+					.prepare = staged_prepare,
 					.look = look,
 					.moment = moment,
 					.find = find,
@@ -461,12 +487,15 @@ void tdfs_incoming_start(struct tdfs_incoming *incoming)
 		say(daemon, NULL, "no thread for housekeeping");
 }
 
-bool tdfs_incoming_later(struct tdfs_incoming *incoming, uid_t uid, bool commits,
+bool tdfs_incoming_later(struct tdfs_incoming *incoming, uid_t uid, enum tdfs_queue queue,
 			 void (*run)(void *), void *argument)
 {
 	struct tdfs_daemon *daemon = incoming->daemon;
+	struct tdfs_pool *const pools[] = { [TDFS_QUEUE_WAITS] = daemon->waits,
+					    [TDFS_QUEUE_CLOSES] = daemon->closes,
+					    [TDFS_QUEUE_RENAMES] = daemon->renames };
 
-	return tdfs_pool_submit(commits ? daemon->closes : daemon->waits, uid, run, argument);
+	return tdfs_pool_submit(pools[queue], uid, run, argument);
 }
 
 static void end_housekeeping(struct tdfs_daemon *daemon)

@@ -303,6 +303,8 @@ int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t siz
 	tdfs_lock(in);
 	if (why == 0)
 		drop->size = size;
+	if (size == 0)
+		drop->prepared = 0;
 	return why;
 }
 

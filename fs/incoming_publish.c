@@ -115,10 +115,11 @@ static void commit(struct tdfs_incoming *in, struct tdfs_drop *drop, const char 
 	tdl_error error = { 0 };
 	void *file = drop->file;
 	uid_t uid = drop->writer;
+	bool renames = strcmp(source, drop->node.name) != 0;
 	int code;
 
 	tdfs_unlock(in);
-	code = in->backend.commit(in->backend.context, file, source, uid, &error);
+	code = in->backend.commit(in->backend.context, file, source, uid, renames, &error);
 	tdfs_lock(in);
 	drop->answer = 0;
 	if (code == TDL_OK) {
@@ -142,6 +143,8 @@ int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const ch
 		return ENOMEM;
 	drop->node.users++;
 	tdfs_drop_freeze(in, drop);
+	while (drop->preparing)
+		pthread_cond_wait(&in->change, &in->lock);
 	drop->settled = drop->changes;
 	drop->answered = drop->opens;
 	if (drop->failed)

@@ -109,16 +109,19 @@ struct tdfs_drop {
 	unsigned
 		unclosed; /* of them, those that not one close has come for: they are surely open */
 	unsigned writing;
-	bool telling;	  /* the backend of bytes that were written */
-	unsigned looking; /* closes whose look into /proc is not over */
-	int failed;	  /* errno of a write that failed: there is a hole */
-	bool shrank;	  /* unasked: the kernel may take it for longer than it is */
-	char *taint;	  /* why it must not be published */
-	uint64_t tainted; /* `opens` then: later handles may rewrite it */
-	bool unanswered;  /* the mount ended before a close had its answer */
-	bool orphans;	  /* somebody who held it has ended */
-	bool unasked;	  /* made for an open of a ghost: goes if nothing is done with it */
-	uid_t writer;	  /* who opened it last for writing */
+	bool telling;	   /* the backend of bytes that were written */
+	bool queued;	   /* for its preparation */
+	bool preparing;	   /* the backend does; no commit meanwhile */
+	uint64_t prepared; /* its size when that was last tried */
+	unsigned looking;  /* closes whose look into /proc is not over */
+	int failed;	   /* errno of a write that failed: there is a hole */
+	bool shrank;	   /* unasked: the kernel may take it for longer than it is */
+	char *taint;	   /* why it must not be published */
+	uint64_t tainted;  /* `opens` then: later handles may rewrite it */
+	bool unanswered;   /* the mount ended before a close had its answer */
+	bool orphans;	   /* somebody who held it has ended */
+	bool unasked;	   /* made for an open of a ghost: goes if nothing is done with it */
+	uid_t writer;	   /* who opened it last for writing */
 	struct tdfs_note *note;
 	struct tdfs_person *people;
 	size_t n_people;

@@ -95,7 +95,7 @@ static bool hand_over(const struct tdfs_op *op)
 
 	if (atomic_fetch_add(&carried, op->size) <= CARRIED_MAX)
 		copy = op_copy(op);
-	if (copy && tdfs_incoming_later(op->in, op->caller.uid, op->commits, run_later, copy))
+	if (copy && tdfs_incoming_later(op->in, op->caller.uid, op->queue, run_later, copy))
 		return true;
 	op_free(copy);
 	atomic_fetch_sub(&carried, op->size);
@@ -234,7 +234,7 @@ static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	op.fi = *fi;
 	op.caller.owner = fi->lock_owner;
-	op.commits = true;
+	op.queue = TDFS_QUEUE_CLOSES;
 	tdfs_op_run(&op);
 }
 
@@ -248,7 +248,7 @@ static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	struct tdfs_op op = tdfs_op_of(req, ino, act_release);
 
 	op.fi = *fi;
-	op.commits = true;
+	op.queue = TDFS_QUEUE_CLOSES;
 	/* Nobody waits for the answer, and the kernel ignores it. */
 	fuse_reply_err(req, 0);
 	tdfs_op_run(&op);

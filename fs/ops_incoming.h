@@ -27,7 +27,7 @@ struct tdfs_op {
 	mode_t mode;
 	unsigned flags;
 	struct stat change;
-	bool commits; /* it may; and then it takes as long as that does */
+	enum tdfs_queue queue; /* where it waits */
 };
 
 struct tdfs_op tdfs_op_of(fuse_req_t req, fuse_ino_t ino, int (*act)(struct tdfs_op *op));

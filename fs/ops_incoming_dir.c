@@ -130,7 +130,7 @@ void tdfs_incoming_op_rename(fuse_req_t req, fuse_ino_t parent, const char *name
 	op.name = (char *)name;
 	op.to = (char *)new_name;
 	op.flags = flags;
-	op.commits = true;
+	op.queue = TDFS_QUEUE_RENAMES;
 	tdfs_op_run(&op);
 }
 

@@ -554,6 +554,8 @@ static void operation(void)
 		do_mknod(process, a_name());
 		break;
 	default:
+		if (depth == 0)
+			world_background();
 		world_find();
 		break;
 	}
@@ -591,6 +593,7 @@ static void end(bool abruptly)
 	tdfs_incoming_close(in);
 	world.closing = true;
 	tdfs_incoming_settle(in);
+	world_background();
 	world_find();
 	model_end();
 }

@@ -17,6 +17,7 @@
 #include "incoming_model.h"
 
 #define FINDS 64
+#define JOBS  16
 
 /* As incoming/ knows a process. */
 struct tdfs_process {
@@ -27,6 +28,8 @@ struct tdfs_process {
 struct staged {
 	struct staged *next, **link;
 	int fd;
+	ssize_t prepared; /* bytes; -1: none are */
+	char bytes[4096];
 };
 
 struct find {
@@ -37,7 +40,14 @@ struct find {
 struct world world;
 struct tdfs_incoming *in;
 
+struct job {
+	void (*run)(void *);
+	void *argument;
+};
+
 static struct staged *disk;
+static struct job jobs[JOBS];
+static unsigned n_jobs;
 static struct find finds[FINDS];
 static unsigned n_finds, references;
 
@@ -176,6 +186,7 @@ static int play_create(void *context, const char *name, void **file, int *fd)
 	staged->fd = memfd_create("staged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (staged->fd < 0)
 		abort();
+	staged->prepared = -1;
 	staged->next = disk;
 	staged->link = &disk;
 	if (disk != NULL)
@@ -218,7 +229,55 @@ void world_fill(unsigned nth)
 		(void)fcntl(staged->fd, F_ADD_SEALS, F_SEAL_GROW);
 }
 
-static int play_commit(void *context, void *file, const char *source, uid_t uid, tdl_error *error)
+/* What is prepared is a copy, which the next change of the file makes void. */
+static uint64_t play_generation(void *context, void *file)
+{
+	((struct staged *)file)->prepared = -1;
+	return 0;
+}
+
+static void play_written(void *context, void *file, uint64_t generation, const void *bytes,
+			 size_t size, uint64_t at)
+{
+	((struct staged *)file)->prepared = -1;
+}
+
+static void play_cut(void *context, void *file, uint64_t size)
+{
+	((struct staged *)file)->prepared = -1;
+}
+
+static void play_prepare(void *context, void *file)
+{
+	struct staged *staged = file;
+	char bytes[sizeof staged->bytes];
+	ssize_t n = pread(staged->fd, bytes, sizeof bytes, 0);
+
+	must(!world.committing, "nothing is prepared while it is committed");
+	staged->prepared = n;
+	memcpy(staged->bytes, bytes, sizeof bytes);
+	between();
+}
+
+static bool play_background(void *context, uid_t uid, void (*run)(void *), void *argument)
+{
+	if (n_jobs == JOBS)
+		return false;
+	jobs[n_jobs++] = (struct job){ run, argument };
+	return true;
+}
+
+void world_background(void)
+{
+	while (n_jobs > 0) {
+		struct job one = jobs[--n_jobs];
+
+		one.run(one.argument);
+	}
+}
+
+static int play_commit(void *context, void *file, const char *source, uid_t uid, bool renames,
+		       tdl_error *error)
 {
 	struct staged *staged = file;
 	char bytes[4096];
@@ -226,6 +285,9 @@ static int play_commit(void *context, void *file, const char *source, uid_t uid,
 	int code;
 
 	must(n >= 0 && n < (ssize_t)sizeof bytes, "a staged file of a size");
+	if (staged->prepared >= 0)
+		must(staged->prepared == n && memcmp(staged->bytes, bytes, (size_t)n) == 0,
+		     "what was prepared is what is committed");
 	code = model_commits(source, bytes, (size_t)n);
 	world.committing = true;
 	between();
@@ -279,7 +341,12 @@ void world_begin(void)
 						     .rename = play_rename,
 						     .remove = play_remove,
 						     .free = play_free,
+						     .generation = play_generation,
+						     .written = play_written,
+						     .cut = play_cut,
 						     .commit = play_commit,
+						     .background = play_background,
+						     .prepare = play_prepare,
 						     .look = play_look,
 						     .find = play_find,
 						     .wait = play_wait,
@@ -288,7 +355,7 @@ void world_begin(void)
 						     .to_errno = play_errno };
 
 	memset(&world, 0, sizeof world);
-	n_finds = references = 0;
+	n_finds = n_jobs = references = 0;
 	world_processes_begin();
 	in = tdfs_incoming_make(&backend, FIRST);
 	if (in == NULL)

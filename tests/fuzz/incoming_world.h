@@ -105,6 +105,8 @@ bool world_is_open(uint64_t ino);
 void world_fill(unsigned nth);
 /* Delivers what the daemon asked to be found. */
 void world_find(void);
+/* What was put off is done. */
+void world_background(void);
 
 /* Of fuzz_incoming.c. */
 void between(void);

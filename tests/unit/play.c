@@ -88,7 +88,29 @@ static void play_cut(void *context, void *file, uint64_t size)
 	tell("cut", size);
 }
 
-static int play_commit(void *context, void *file, const char *source, uid_t uid, tdl_error *error)
+static bool play_background(void *context, uid_t uid, void (*run)(void *), void *argument)
+{
+	cr_assert_lt(world.n_jobs, PLAY_JOBS);
+	world.jobs[world.n_jobs++] = (struct play_job){ run, argument };
+	return true;
+}
+
+void run_jobs(void)
+{
+	for (unsigned i = 0; i < world.n_jobs; i++)
+		world.jobs[i].run(world.jobs[i].argument);
+	world.n_jobs = 0;
+}
+
+static void play_prepare(void *context, void *file)
+{
+	if (world.during_prepare)
+		world.during_prepare();
+	world.prepared++;
+}
+
+static int play_commit(void *context, void *file, const char *source, uid_t uid, bool renames,
+		       tdl_error *error)
 {
 	size_t have = strlen(world.committed);
 	ssize_t n;
@@ -96,6 +118,7 @@ static int play_commit(void *context, void *file, const char *source, uid_t uid,
 	if (world.during_commit)
 		world.during_commit();
 	snprintf(world.source, sizeof world.source, "%s", source);
+	world.renames = renames;
 	world.uid = uid;
 	if (world.code != TDL_OK && world.code != TDL_ERR_PUBLISHED) {
 		error->code = world.code;
@@ -180,6 +203,8 @@ void play_setup(void)
 					.written = play_written,
 					.cut = play_cut,
 					.commit = play_commit,
+					.background = play_background,
+					.prepare = play_prepare,
 					.look = play_look,
 					.find = play_find,
 					.wait = play_wait,
@@ -195,6 +220,7 @@ void play_setup(void)
 
 void play_teardown(void)
 {
+	run_jobs();
 	tdfs_incoming_unmake(in);
 	cr_expect_eq(world.live, 0, "staged files are closed");
 }

@@ -10,6 +10,13 @@
 
 #define FIRST (UINT64_C(1) << 62) /* the first inode number */
 
+#define PLAY_JOBS 16
+
+struct play_job {
+	void (*run)(void *);
+	void *argument;
+};
+
 struct world {
 	int64_t now;
 	unsigned commits, creates, live;
@@ -27,12 +34,17 @@ struct world {
 	char committed[4096], source[256], said[512];
 	char told[256]; /* of writes and cuts, in the order in which the disk hears of them */
 	uid_t uid;
-	void (*during_commit)(void), (*during_look)(void);
+	void (*during_commit)(void), (*during_look)(void), (*during_prepare)(void);
+	bool renames; /* the last commit did */
+	unsigned prepared;
+	struct play_job jobs[PLAY_JOBS]; /* in the background: run_jobs() */
+	unsigned n_jobs;
 };
 
 extern struct world world;
 extern struct tdfs_incoming *in;
 
+void run_jobs(void);
 void play_setup(void);
 void play_teardown(void);
 int play_create(void *context, const char *name, void **file, int *fd);

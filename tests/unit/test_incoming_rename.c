@@ -15,6 +15,9 @@
 
 TestSuite(incoming_names, .init = play_setup, .fini = play_teardown, .timeout = 60);
 
+static pthread_t thread;
+static int second_answer;
+
 /* ---- Names -------------------------------------------------------------------------------- */
 
 Test(incoming_names, temporary_names_commit_on_rename)
@@ -71,6 +74,90 @@ Test(incoming_names, what_was_changed_is_not_what_was_refused)
 	cr_expect_eq(flush(7, handle), 0);
 	release(handle);
 	cr_expect_eq(world.commits, 0);
+}
+
+static void write_more(pid_t tid, const char *name, uint64_t at, size_t n)
+{
+	static char rows[4096];
+	struct tdfs_handle *handle = reopen(tid, name, O_WRONLY);
+
+	memset(rows, 'x', n);
+	rows[n] = '\0';
+	write_at(tid, handle, rows, at);
+	flush(tid, handle);
+	cr_expect_eq(world.n_jobs, 0, "while it may be written to");
+	release(handle);
+}
+
+Test(incoming_names, what_a_rename_needs_is_prepared_when_a_temporary_name_is_released)
+{
+	write_more(7, "a.tmp", 0, 10);
+	cr_expect_eq(world.n_jobs, 1);
+	run_jobs();
+	cr_expect_eq(world.prepared, 1);
+	cr_expect_eq(rename_it(7, "a.tmp", "a"), 0);
+	cr_expect_eq(world.commits, 1);
+	cr_expect(world.renames);
+	/* An ordinary name is committed when it is closed; so is nothing that cannot be. */
+	cr_expect_eq(drop(7, "b", "x\n"), 0);
+	cr_expect_not(world.renames);
+	release(create(7, ".empty", O_WRONLY));
+	cr_expect_eq(world.n_jobs, 0);
+	/* What has changed by then is left for then. */
+	write_more(7, ".c", 0, 10);
+	cr_expect_eq(rename_it(7, ".c", "c"), 0);
+	run_jobs();
+	write_more(7, ".d", 0, 10);
+	cr_expect_eq(unlink_it(7, ".d"), 0);
+	run_jobs();
+	write_more(7, ".e", 0, 10);
+	tdfs_incoming_close(in);
+	run_jobs();
+	cr_expect_eq(world.prepared, 1);
+}
+
+Test(incoming_names, what_grows_is_not_prepared_at_each_close)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		write_more(7, ".a", (uint64_t)i * 10, 10);
+		run_jobs();
+	}
+	cr_expect_eq(world.prepared, 7, "%u", world.prepared);
+	/* Written anew it is another file. */
+	release(reopen(7, ".a", O_WRONLY | O_TRUNC));
+	write_more(7, ".a", 0, 10);
+	run_jobs();
+	cr_expect_eq(world.prepared, 8);
+}
+
+static void *rename_meanwhile(void *argument)
+{
+	second_answer = rename_it(8, ".a", "a");
+	return NULL;
+}
+
+static void rename_while_it_is_prepared(void)
+{
+	struct tdfs_handle *handle;
+
+	/* Whoever opens and writes it does not wait. */
+	handle = reopen(9, ".a", O_WRONLY);
+	write_at(9, handle, "y\n", 2);
+	release(handle);
+	pthread_create(&thread, NULL, rename_meanwhile, NULL);
+	usleep(10000);
+	cr_expect_eq(world.commits, 0, "a commit does");
+}
+
+Test(incoming_names, a_commit_waits_for_its_preparation)
+{
+	cr_expect_eq(drop(7, ".a", "x\n"), 0);
+	world.during_prepare = rename_while_it_is_prepared;
+	second_answer = -99;
+	run_jobs();
+	pthread_join(thread, NULL);
+	cr_expect_eq(second_answer, 0);
+	cr_expect_str_eq(world.committed, "x\ny\n");
 }
 
 Test(incoming_names, the_rename_of_an_open_file_does_not_commit)
@@ -424,9 +511,6 @@ Test(incoming_names, truncating_ones_own)
 	release(handle);
 	release(second);
 }
-
-static pthread_t thread;
-static int second_answer;
 
 static void *close_too(void *argument)
 {
