@@ -356,8 +356,9 @@ static int find_number(tdl_table *table, int64_t number, int64_t back, const cha
 			return r;
 		r = tdl__history_get(&table->history, number - back, &version, &info, error);
 	}
+	/* One that cannot be read has its number all the same. */
 	if (r != TDL_ERR_NOT_FOUND)
-		return r;
+		return r == TDL_ERR_CORRUPT ? 0 : r;
 	return tdl__fail(error, r, "no such version: %s (%s has 0 to %" PRId64 ")",
 			 tdl__printable(shown, sizeof shown, text, strlen(text)), table->path,
 			 tdl_table_head(table));

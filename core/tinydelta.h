@@ -222,7 +222,7 @@ TDL_API int tdl_table_version_info(tdl_table *table, int64_t version, tdl_versio
  * +01:00 behind it, 10 digits (seconds since 1970), 13 (milliseconds), or -90s, -30m, -2h, -7d, -2w
  * before now. Looks for new commits where that matters. Errors: MISUSE (no version is named like
  * this), NOT_FOUND (no such version or tag; none at that time, or a time that lies in the future),
- * CORRUPT (damage hides the answer), IO, NOMEM.
+ * CORRUPT (damage hides the answer; a number has none to hide), IO, NOMEM.
  */
 TDL_API int tdl_table_find_version(tdl_table *table, const char *text, int64_t *version,
 				   tdl_error *error);
