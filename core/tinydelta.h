@@ -137,7 +137,7 @@ typedef struct tdl_table tdl_table;
 /*
  * Creates an empty table (version 0) at `path`, with missing parent directories. When it returns
  * 0 the table is durable. Errors: EXISTS (something is there; it was not touched), IO, NOMEM,
- * UNSUPPORTED, PUBLISHED.
+ * UNSUPPORTED, LIMIT (nobody could read what that would write), PUBLISHED.
  */
 TDL_API int tdl_table_create(const char *path, const tdl_schema *schema, tdl_error *error);
 

@@ -390,6 +390,56 @@ Test(history, a_vanished_head)
 	tdl_table_free(table);
 }
 
+static int reason;
+
+static int fourth_fails(enum tdl__op op, const char *name)
+{
+	return op == TDL__OP_OPEN && strcmp(name, "00000000000000000004.json") == 0 ? reason : 0;
+}
+
+/* One commit on a bad sector, or not for this user, takes those behind it along, and no other. */
+Test(history, a_commit_that_cannot_be_read)
+{
+	static const int reasons[] = { EIO, EACCES, ESTALE };
+	tdl_table *table;
+	char *bytes;
+
+	make_table("t");
+	table = open_table("t");
+	for (int i = 1; i <= 5; i++)
+		append_rows(table, "{\"id\":1,\"name\":\"x\"}\n");
+	tdl_table_free(table);
+	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+		reason = reasons[i];
+		tdl__sys_hook = fourth_fails;
+		cr_assert_eq(tdl_table_open(in_scratch("t"), 0, &table, &error), 0, "%s",
+			     error.message);
+		for (int again = 0; again < 2; again++) {
+			cr_assert_eq(tdl_table_damage(table, &error), TDL_ERR_CORRUPT);
+			cr_assert_eq(error.version, 4);
+			cr_assert_eq(tdl_table_head(table), 3);
+			cr_assert_eq(tdl_table_next_version(table, 3), 4);
+			cr_assert_eq(tdl_table_next_version(table, 4), 5);
+			free(read_version(table, 3, NULL));
+			cr_assert_eq(try_read(table, 4, &bytes, NULL, &error), TDL_ERR_CORRUPT);
+			cr_assert_eq(try_read(table, TDL_LATEST, &bytes, NULL, &error),
+				     TDL_ERR_CORRUPT);
+		}
+		/* It may pass. */
+		tdl__sys_hook = NULL;
+		free(read_version(table, TDL_LATEST, NULL));
+		cr_assert_eq(tdl_table_damage(table, &error), 0);
+		cr_assert_eq(tdl_table_head(table), 5);
+		tdl_table_free(table);
+		/* And who has not enough of something does not call that damage. */
+		reason = i == 0 ? EMFILE : i == 1 ? ENFILE : ENOMEM;
+		tdl__sys_hook = fourth_fails;
+		cr_assert_eq(tdl_table_open(in_scratch("t"), 0, &table, &error),
+			     i < 2 ? TDL_ERR_IO : TDL_ERR_NOMEM);
+		tdl__sys_hook = NULL;
+	}
+}
+
 /* Set back, and grown again: what was shown never mixes with what is there now. */
 Test(history, a_log_that_was_set_back)
 {

@@ -10,8 +10,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "crc32c.h"
 #include "hash.h"
 #include "table.h"
 
@@ -41,6 +43,8 @@ static void leave(void)
 }
 
 TestSuite(index, .init = enter, .fini = leave);
+
+#define ID "01234567-89ab-cdef-0123-456789abcdef"
 
 static void write_commit(int64_t version, const char *lines)
 {
@@ -312,6 +316,189 @@ Test(index, is_not_asked_by_who_deletes_or_judges)
 	tdl_table_free(table);
 }
 
+static tdl_table *open_indexed(bool believed)
+{
+	tdl_table *table = open_table();
+
+	cr_assert_eq(table->history.from_index, believed);
+	return table;
+}
+
+/* A commit that was changed is noticed wherever it stands, to another size or the same, also where
+ * somebody dated it back. */
+Test(index, of_commits_that_were_changed_is_ignored)
+{
+	for (int version = 0; version <= 5; version++) {
+		for (int how = 0; how < 4; how++) {
+			struct timespec times[2];
+			char path[160];
+			struct stat st;
+
+			run("rm -rf %s/t", dir);
+			make_table("one");
+			save();
+			tdl_table_free(open_indexed(true));
+			snprintf(path, sizeof path, "%s/t/_delta_log/%020d.json", dir, version);
+			cr_assert_eq(stat(path, &st), 0);
+			run("sed 's/OP/%s/' %s >%s/new && %s %s/new %s", how & 2 ? "QP" : "OPPP",
+			    path, dir, how & 1 ? "cp" : "mv", dir, path);
+			times[0] = st.st_atim;
+			times[1] = st.st_mtim;
+			cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+			tdl_table_free(open_indexed(false));
+		}
+	}
+}
+
+/* Linked or dated anew it is the same. */
+Test(index, of_commits_that_only_look_otherwise_is_believed)
+{
+	make_table("one");
+	save();
+	run("cp -al %s/t %s/kept && touch %s/t/_delta_log/*.json", dir, dir, dir);
+	tdl_table_free(open_indexed(true));
+	/* Put back from a backup, file by file. */
+	run("cp %s/t/_delta_log/*.json %s && rm %s/t/_delta_log/*.json && mv %s/*.json "
+	    "%s/t/_delta_log",
+	    dir, dir, dir, dir, dir);
+	tdl_table_free(open_indexed(true));
+}
+
+Test(index, of_a_copy_is_ignored)
+{
+	make_table(ID);
+	save();
+	run("mv %s/t %s/other && cp -a %s/other %s/t", dir, dir, dir, dir);
+	tdl_table_free(open_indexed(false));
+	run("rm -r %s/t && mv %s/other %s/t", dir, dir, dir);
+	tdl_table_free(open_indexed(true));
+}
+
+/* The user's cache is of one log: a copy has another, whatever its table is called. */
+Test(index, the_cache_of_a_copy_is_ignored)
+{
+	tdl_table *table;
+	char path[80];
+
+	make_table(ID);
+	tdl__index_worth = 3;
+	snprintf(path, sizeof path, "%s/t", dir);
+	run("cp -a %s/t %s/copy", dir, dir);
+	cr_assert_eq(tdl_table_open(path, TDL_OPEN_READ_ONLY, &table, NULL), 0);
+	tdl_table_free(table);
+	run("mv %s/t %s/other && mv %s/copy %s/t", dir, dir, dir, dir);
+	run("sed -i 's/OP1/OP9/' %s/t/_delta_log/*1.json", dir);
+	cr_assert_eq(tdl_table_open(path, TDL_OPEN_READ_ONLY, &table, NULL), 0);
+	cr_assert(!table->history.from_index);
+	tdl_table_free(table);
+	cr_assert_eq(tdl_table_open(path, TDL_OPEN_READ_ONLY, &table, NULL), 0);
+	cr_assert(table->history.from_index, "it has one of its own now");
+	tdl_table_free(table);
+}
+
+/* One in the log that is far behind does not keep who may not write there from having their own. */
+Test(index, the_longer_one_is_taken)
+{
+	tdl_table *table;
+	char path[80];
+
+	make_table(ID);
+	save();
+	tdl__index_worth = 3;
+	for (int64_t version = 6; version < 12; version++)
+		write_commit(version, "");
+	snprintf(path, sizeof path, "%s/t", dir);
+	for (size_t covered = 6; covered <= 12; covered += 6) {
+		cr_assert_eq(tdl_table_open(path, TDL_OPEN_READ_ONLY, &table, NULL), 0);
+		cr_assert_eq(table->covered, covered);
+		tdl_table_free(table);
+	}
+	/* A damaged one in the cache leaves the one in the log. */
+	run("truncate -s -1 %s/tinydelta/*.idx", dir);
+	cr_assert_eq(tdl_table_open(path, TDL_OPEN_READ_ONLY, &table, NULL), 0);
+	cr_assert_eq(table->covered, 6);
+	tdl_table_free(table);
+}
+
+/* A header that promises 2 GiB costs what is on the disk. */
+Test(index, with_holes_is_refused)
+{
+	static const struct {
+		size_t at;
+		uint64_t count;
+	} counts[] = { { 96, UINT64_C(1) << 25 }, { 136, UINT64_C(1) << 31 } };
+	char path[160];
+
+	make_table("one");
+	snprintf(path, sizeof path, "%s/t/_delta_log/" TDL__INDEX_NAME, dir);
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+		struct rusage before, after;
+		unsigned char header[256];
+		uint64_t old, size;
+		uint32_t crc;
+		int fd;
+
+		save();
+		fd = open(path, O_RDWR);
+		cr_assert_eq(pread(fd, header, sizeof header, 0), (ssize_t)sizeof header);
+		memcpy(&old, header + counts[i].at, sizeof old);
+		memcpy(header + counts[i].at, &counts[i].count, sizeof counts[i].count);
+		crc = tdl__crc32c(0, header, 252);
+		memcpy(header + 252, &crc, sizeof crc);
+		cr_assert_eq(pwrite(fd, header, sizeof header, 0), (ssize_t)sizeof header);
+		size = (uint64_t)lseek(fd, 0, SEEK_END) +
+		       (counts[i].count - old) * (counts[i].at == 96 ? 37 : 1);
+		cr_assert_eq(ftruncate(fd, (off_t)size), 0);
+		close(fd);
+		getrusage(RUSAGE_SELF, &before);
+		tdl_table_free(open_indexed(false));
+		getrusage(RUSAGE_SELF, &after);
+		cr_assert_lt(after.ru_maxrss - before.ru_maxrss, 64 << 10, "KiB");
+	}
+}
+
+/* What opening had no time to look at, and what only a listing shows. */
+Test(index, is_verified_in_the_background)
+{
+	tdl_error error = { 0 };
+	tdl_table *table;
+	int r;
+
+	make_table("one");
+	save();
+	table = open_indexed(true);
+	cr_assert_eq(tdl_table_verify_log(table, 2, &error), 1);
+	cr_assert_eq(tdl_table_verify_log(table, 3, &error), 1);
+	cr_assert_eq(tdl_table_verify_log(table, 3, &error), 0, "all 6 of them");
+	cr_assert_eq(tdl_table_verify_log(table, 3, &error), 0);
+	tdl_table_free(table);
+
+	table = open_indexed(true);
+	write_commit(3, "");
+	cr_assert_eq(tdl_table_refresh(table, NULL), 0, "the newest is as it was");
+	while ((r = tdl_table_verify_log(table, 1, &error)) == 1)
+		;
+	cr_assert_eq(r, TDL_ERR_CORRUPT);
+	cr_assert_eq(error.version, 3);
+	cr_assert_eq(tdl_table_head(table), 2);
+	cr_assert_eq(tdl_table_damage(table, NULL), TDL_ERR_CORRUPT);
+	cr_assert_eq(tdl_table_refresh(table, NULL), TDL_ERR_CORRUPT);
+	tdl_table_free(table);
+
+	/* A history that was replayed is not compared. */
+	table = open_indexed(false);
+	cr_assert_eq(tdl_table_verify_log(table, 1, &error), 0);
+	tdl_table_free(table);
+	save();
+	table = open_indexed(true);
+	table->history.listed = false; /* as after opening one of a million versions */
+	write_commit(1000, "");
+	cr_assert_eq(tdl_table_refresh(table, NULL), 0);
+	cr_assert_eq(tdl_table_verify_log(table, 0, &error), TDL_ERR_CORRUPT);
+	cr_assert_eq(error.version, 6);
+	tdl_table_free(table);
+}
+
 static bool is_there(const char *path)
 {
 	char whole[200];
@@ -319,8 +506,6 @@ static bool is_there(const char *path)
 	snprintf(whole, sizeof whole, "%s/%s", dir, path);
 	return access(whole, F_OK) == 0;
 }
-
-#define ID "01234567-89ab-cdef-0123-456789abcdef"
 
 Test(index, is_written_only_where_it_is_worth_it)
 {

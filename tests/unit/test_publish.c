@@ -379,6 +379,39 @@ Test(publish, a_failed_sync_is_not_tried_again)
 	expect_version("t", 2, ROW_2);
 }
 
+/* What nobody could replay is refused, and the table is as it was. */
+Test(publish, what_nobody_could_read_is_not_committed)
+{
+	tdl_schema *schema;
+	int64_t version;
+	char **columns;
+
+	put("t/part-0123456789abcdef0123456789abcdef.jsonl", "{}\n");
+	put_commit("t", 2,
+		   "{\"add\":{\"path\":\"part-0123456789abcdef0123456789abcdef.jsonl\",\"size\":3,"
+		   "\"numRecords\":9223372036854775806}}\n");
+	cr_assert_eq(try_write(table, TDL_APPEND, ROW_2, &version, &error), TDL_ERR_LIMIT);
+	cr_assert_not_null(strstr(error.message, "2^63 rows"), "%s", error.message);
+	expect_clean(2, 3);
+	/* In their place they are no problem. */
+	cr_assert_eq(try_write(table, TDL_OVERWRITE, ROW_2, &version, &error), 0, "%s",
+		     error.message);
+	expect_version("t", 3, ROW_2);
+
+	/* The limits of reading are limits of writing: a line of 64 MiB. */
+	columns = calloc(10000, sizeof *columns);
+	for (int i = 0; i < 10000; i++)
+		cr_assert_geq(asprintf(&columns[i], "%07000d:int", i), 0);
+	cr_assert_eq(tdl_schema_parse((const char *const *)columns, 10000, &schema, &error), 0);
+	cr_assert_eq(tdl_table_create(in_scratch("large"), schema, &error), TDL_ERR_LIMIT);
+	cr_assert_not_null(strstr(error.message, "longer than 64 MiB"), "%s", error.message);
+	cr_assert_not(is_there("large"));
+	tdl_schema_free(schema);
+	for (int i = 0; i < 10000; i++)
+		free(columns[i]);
+	free(columns);
+}
+
 static size_t dated(char *line, size_t cap, int64_t timestamp)
 {
 	return (size_t)snprintf(line, cap,
