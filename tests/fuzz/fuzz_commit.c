@@ -35,6 +35,9 @@ static void check_same(const tdl__commit *fast, const struct slow_commit *slow)
 		need(strcmp(tdl__commit_string(fast, fast->operation), slow->operation) == 0);
 	}
 	need(fast->checked == slow->promises);
+	need(fast->chained == slow->chained);
+	need(!fast->chained ||
+	     (fast->previous == slow->previous && fast->covered == slow->covered));
 	if (slow->promises) {
 		need(fast->promised_lines == (uint64_t)slow->promised_lines);
 		need(fast->promised_crc == slow->promised_crc);

@@ -4,6 +4,8 @@
  */
 #include "slow_commit.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +53,26 @@ static bool safe(const char *path)
 	return true;
 }
 
-static bool info(struct slow_commit *commit, const struct slow_node *node, bool first)
+/* Where a commit names the one before, its checksum is the last thing on the line, and covers what
+ * stands before it. */
+static bool chain(struct slow_commit *commit, const struct slow_node *previous, const char *line,
+		  size_t n)
+{
+	char tail[40];
+	size_t length;
+
+	length = (size_t)snprintf(tail, sizeof tail, ",\"crc32c\":%" PRId64 "}}",
+				  commit->promised_crc);
+	if (n <= length || memcmp(line + n - length, tail, length) != 0)
+		return false;
+	commit->covered = n - length;
+	commit->chained = true;
+	commit->previous = -1;
+	return previous->kind == SLOW_NIL || small(previous, &commit->previous);
+}
+
+static bool info(struct slow_commit *commit, const struct slow_node *node, const char *line,
+		 size_t n, bool first)
 {
 	static const char ours[] = "\"tinydeltafs/";
 	const struct slow_node *read_version, *engine;
@@ -68,8 +89,10 @@ static bool info(struct slow_commit *commit, const struct slow_node *node, bool 
 	commit->has_info = true;
 	if (first && small(slow_member(node, "crc32c"), &commit->promised_crc) &&
 	    whole(slow_member(node, "actions"), &commit->promised_lines)) {
+		const struct slow_node *previous = slow_member(node, "previous");
+
 		commit->promises = true;
-		return true;
+		return previous == NULL || chain(commit, previous, line, n);
 	}
 	/* Ours always promise, and say so first. */
 	engine = slow_member(node, "engineInfo");
@@ -257,7 +280,7 @@ bool slow_commit_line(struct slow_commit *commit, const char *line, size_t n, bo
 		       (slow_member(node, "add") != NULL) + (slow_member(node, "remove") != NULL) <=
 	       1;
 	good = good && ((part = slow_member(node, "commitInfo")) == NULL ||
-			(!commit->has_info && info(commit, part, first)));
+			(!commit->has_info && info(commit, part, line, n, first)));
 	good = good && ((part = slow_member(node, "metaData")) == NULL || metadata(commit, part));
 	good = good && ((part = slow_member(node, "add")) == NULL || file(commit, part, true));
 	good = good && ((part = slow_member(node, "remove")) == NULL || file(commit, part, false));
@@ -296,9 +319,24 @@ bool slow_commit_file(struct slow_commit *commit, const char *bytes, size_t n)
 	}
 	if (!commit->has_info)
 		return false;
-	return !commit->promises ||
-	       (commit->promised_lines == lines - 1 &&
-		commit->promised_crc == (int64_t)slow_crc32c(second, (size_t)(end - second)));
+	if (!commit->promises)
+		return true;
+	if (commit->chained) {
+		/* In one piece, as it is covered. */
+		char *covered = malloc(n);
+		bool good;
+
+		memcpy(covered, bytes, commit->covered);
+		memcpy(covered + commit->covered, second, (size_t)(end - second));
+		good = end[-1] == '\n' &&
+		       commit->promised_crc ==
+			       (int64_t)slow_crc32c(covered,
+						    commit->covered + (size_t)(end - second));
+		free(covered);
+		return good && commit->promised_lines == lines - 1;
+	}
+	return commit->promised_lines == lines - 1 &&
+	       commit->promised_crc == (int64_t)slow_crc32c(second, (size_t)(end - second));
 }
 
 void slow_commit_clear(struct slow_commit *commit)

@@ -20,12 +20,13 @@ struct slow_action {
 };
 
 struct slow_commit {
-	bool has_info, has_schema, promises;
+	bool has_info, has_schema, promises, chained;
 	int64_t timestamp, read_version;
 	char *operation;
 	char *id;
 	size_t columns;
-	int64_t promised_lines, promised_crc;
+	int64_t promised_lines, promised_crc, previous;
+	size_t covered;
 	struct slow_action *actions;
 	size_t count;
 };
