@@ -37,8 +37,20 @@ int tdl__history_init(tdl__history *history, tdl__log log, tdl_error *error)
 	return 0;
 }
 
+static void clear_damage(tdl__history *history)
+{
+	history->damaged = false;
+	history->unreadable = false;
+	free(history->beyond);
+	history->beyond = NULL;
+	history->beyond_count = 0;
+}
+
 void tdl__history_clear(tdl__history *history)
 {
+	clear_damage(history);
+	history->rewritten = false;
+	history->shown = 0;
 	for (size_t i = 0; i < history->operation_count; i++)
 		free(history->operations[i]);
 	for (size_t i = 0; i < history->meta_count; i++) {
@@ -70,21 +82,11 @@ void tdl__history_free(tdl__history *history)
 {
 	tdl__history_clear(history);
 	tdl__filelist_free(&history->files);
-	free(history->beyond);
 	pthread_rwlock_destroy(&history->lock);
 	pthread_mutex_destroy(&history->refreshing);
 }
 
 /* ---- Damage -------------------------------------------------------------------------------- */
-
-static void clear_damage(tdl__history *history)
-{
-	history->damaged = false;
-	history->unreadable = false;
-	free(history->beyond);
-	history->beyond = NULL;
-	history->beyond_count = 0;
-}
 
 /* What the commit file that cannot be followed looks like; zeros where there is none. */
 static struct stat look(const tdl__history *history)
