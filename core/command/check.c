@@ -2,6 +2,7 @@
 /*
  * tinydelta check: what is wrong with a table, one problem a line, the worst first.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +172,22 @@ static int repair(tdl_table *table, int64_t older_than, tdl_error *error)
 	return r == TDL_ERR_CORRUPT ? 0 : r;
 }
 
+/* A version behind damage can be named by its number, and is what one wants to know of. */
+static int which(tdl_table *table, const char *text, int64_t *version)
+{
+	const char *digits = text + (*text == 'v');
+	long long value;
+
+	if (*digits == '\0' || digits[strspn(digits, "0123456789")] != '\0')
+		return find_version(table, text, version);
+	errno = 0;
+	value = strtoll(digits, NULL, 10);
+	if (errno != 0)
+		return find_version(table, text, version);
+	*version = value;
+	return STATUS_DONE;
+}
+
 static int run(const struct command *command, char **argv)
 {
 	const char *version = NULL, *age = NULL, *color = NULL;
@@ -210,7 +227,7 @@ static int run(const struct command *command, char **argv)
 	look_begin(&out.look, color);
 	if (tdl_table_open(argv[0], mend ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
-	if (version != NULL && (status = find_version(table, version, &how.version)) != STATUS_DONE)
+	if (version != NULL && (status = which(table, version, &how.version)) != STATUS_DONE)
 		return status;
 	if (mend && repair(table, older_than, &error) < 0) {
 		output_finish(NULL);

@@ -38,6 +38,7 @@ class Refused(UserCase):
         mount = self.mount(self.table_path, self.point, options=["allow_other"], user=NOBODY)
         mount.program = self.programs["tinydeltafs"]
         with mount as mnt:
+            mnt.expect_log("writers of other users cannot be watched")
             self.ok(["cat", mnt / "v0/data.jsonl"], user=NOBODY - 1)
             self.ok(["ls", mnt])
             self.user(["chmod", "700", self.table_path])
