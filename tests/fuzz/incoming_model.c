@@ -31,6 +31,7 @@ struct file {
 	bool failed;  /* a write */
 	bool spoilt;  /* once, perhaps: by a write or a commit that failed, or a killed writer */
 	bool tainted; /* by a killed writer */
+	bool killed;  /* one was, once: when that is found out is not known */
 	unsigned tainted_at; /* open files after this one may rewrite it */
 	uint64_t friends; /* processes, by number, that opened it for writing, or wrote or renamed
 			     it */
@@ -315,7 +316,7 @@ void model_dies(const struct process *process)
 {
 	for (unsigned i = 0; i < count; i++) {
 		if (files[i].friends & bit(process))
-			files[i].spoilt = true;
+			files[i].spoilt = files[i].killed = true;
 	}
 }
 
@@ -328,7 +329,6 @@ void model_killed(const struct process *process, uint64_t ino)
 		return;
 	file->tainted = true;
 	file->tainted_at = newest;
-	file->refused_at = 0; /* and refused for that, at some close */
 }
 
 void model_closed(const struct process *process, const struct open_file *open, int answer,
@@ -343,14 +343,14 @@ void model_closed(const struct process *process, const struct open_file *open, i
 	must(answer == 0 || file->spoilt || world.closing, "a close fails for a reason");
 	if (!alone)
 		return;
-	if (is_refused(file) && open->serial > file->refused_at)
+	if (is_refused(file) && !file->killed && open->serial > file->refused_at)
 		must(answer == 0, "who changed nothing since a refusal is told nothing of it");
 	if (answer != 0)
 		must(!file->published || file->code == TDL_ERR_PUBLISHED,
 		     "a close that failed has committed nothing");
 	else if (world.slows == 0 && !file->published && !file->gone && file->name[0] != '\0' &&
 		 is_ordinary(file->name) && file->size > 0 && file->touched && !is_blank(file) &&
-		 !file->tainted && !file->failed)
+		 !file->killed && !file->failed)
 		must(world_holds(file->ino, 0) || world_is_unclosed(file->ino),
 		     "the last close commits");
 }

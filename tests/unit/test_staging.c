@@ -66,6 +66,14 @@ static char *staged_names(const tdl_staging *staging)
 	return names;
 }
 
+static void expect_nothing_staged(const tdl_staging *staging)
+{
+	char *names = staged_names(staging);
+
+	cr_expect_str_eq(names, "");
+	free(names);
+}
+
 Test(staging, folders)
 {
 	tdl_staging *a = open_staging(), *b = open_staging();
@@ -282,7 +290,7 @@ static void commit_prepared(const char *rows, const char *stored)
 	cr_expect_lt(reads, plain_reads);
 	tdl_staged_free(file);
 	expect_version("t", 2, stored);
-	cr_assert_str_eq(staged_names(staging), "");
+	expect_nothing_staged(staging);
 	tdl_staging_free(staging);
 }
 
@@ -319,7 +327,7 @@ Test(staging, what_is_changed_is_not_prepared)
 		tdl_staged_free(file);
 	}
 	expect_version("t", 4, ROW_1 ROW_1 ROW_1 ROW_1);
-	cr_assert_str_eq(staged_names(staging), "");
+	expect_nothing_staged(staging);
 	tdl_staging_free(staging);
 }
 
@@ -344,7 +352,7 @@ Test(staging, what_cannot_be_prepared_is_refused_at_the_commit)
 	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), TDL_ERR_IO);
 	tdl_staged_remove(file, NULL);
 	tdl_staged_free(file);
-	cr_assert_str_eq(staged_names(staging), "");
+	expect_nothing_staged(staging);
 	tdl_staging_free(staging);
 }
 
