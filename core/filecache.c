@@ -318,11 +318,9 @@ int tdl__filecache_stat(tdl__filecache *cache, const tdl__file_key *key, uint64_
 	if (strchr(path, '/') != NULL)
 		return open_file(cache, path, size, &fd, &st, error);
 	why = tdl__sys_stat(cache->dir, path, &st);
-	return check_stat(cache, path,
-			  why != 0		? why
-			  : S_ISLNK(st.st_mode) ? ELOOP
-						: 0,
-			  &st, size, error);
+	if (why == 0)
+		why = S_ISLNK(st.st_mode) ? ELOOP : tdl__sys_readable(cache->dir, path);
+	return check_stat(cache, path, why, &st, size, error);
 }
 
 void tdl__open_file_stale(tdl__filecache *cache, tdl__open_file *file)
