@@ -44,6 +44,7 @@ int tdl__filecache_init(tdl__filecache *cache, int dir, const char *table, tdl_e
 	if (cache->slots == NULL)
 		return tdl__fail_nomem(error);
 	pthread_mutex_init(&cache->lock, NULL);
+	tdl__spares_init(&cache->spares);
 	return 0;
 }
 
@@ -103,6 +104,7 @@ void tdl__filecache_free(tdl__filecache *cache)
 	}
 	free(cache->slots);
 	free(cache->right);
+	tdl__spares_free(&cache->spares);
 	pthread_mutex_destroy(&cache->lock);
 	cache->slots = NULL;
 }
@@ -234,7 +236,7 @@ static int open_for_cache(tdl__filecache *cache, const tdl__file_key *key, uint6
 		return tdl__fail_nomem(error);
 	r = open_file(cache, path, size, &file->fd, &file->st, error);
 	if (r == 0 && sums->has_crc &&
-	    !tdl__verify_init(&file->verify, size, sums, &file->st,
+	    !tdl__verify_init(&file->verify, &cache->spares, size, sums, &file->st,
 			      is_right(cache, &file->st, sums->crc)))
 		r = tdl__fail_nomem(error);
 	return r;

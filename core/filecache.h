@@ -33,6 +33,7 @@ typedef struct tdl__filecache {
 	size_t count, max;
 	tdl__open_file *newest, *oldest; /* of those that nobody holds */
 	tdl__right *right;		 /* under the lock: by inode, the last one stays; or NULL */
+	tdl__spares spares;
 } tdl__filecache;
 
 int tdl__filecache_init(tdl__filecache *cache, int dir, const char *table, tdl_error *error);

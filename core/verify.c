@@ -51,6 +51,43 @@ static bool is_fresh(const tdl__identity *identity)
 	return age > -TICK_NS && age < TICK_NS;
 }
 
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+void tdl__spares_init(tdl__spares *spares)
+{
+	*spares = (tdl__spares){ 0 };
+	pthread_mutex_init(&spares->lock, NULL);
+}
+
+void tdl__spares_free(tdl__spares *spares)
+{
+	while (spares->count > 0)
+		free(spares->buffers[--spares->count]);
+	pthread_mutex_destroy(&spares->lock);
+}
+
+static void *take_spare(tdl__spares *spares)
+{
+	void *buffer = NULL;
+
+	pthread_mutex_lock(&spares->lock);
+	if (spares->count > 0)
+		buffer = spares->buffers[--spares->count];
+	pthread_mutex_unlock(&spares->lock);
+	return buffer != NULL ? buffer : malloc(SLICE);
+}
+
+static void give_spare(tdl__spares *spares, void *buffer)
+{
+	pthread_mutex_lock(&spares->lock);
+	if (spares->count < sizeof spares->buffers / sizeof *spares->buffers) {
+		spares->buffers[spares->count++] = buffer;
+		buffer = NULL;
+	}
+	pthread_mutex_unlock(&spares->lock);
+	free(buffer);
+}
+
 /* ---- Blocks -------------------------------------------------------------------------------- */
 
 static uint64_t block_size(const tdl__verify *verify)
@@ -72,12 +109,14 @@ uint64_t tdl__verify_length(const tdl__verify *verify, uint64_t offset)
 	return left < size ? left : size;
 }
 
-bool tdl__verify_init(tdl__verify *verify, uint64_t size, const tdl__sums *sums,
-		      const struct stat *st, bool all)
+bool tdl__verify_init(tdl__verify *verify, tdl__spares *spares, uint64_t size,
+		      const tdl__sums *sums, const struct stat *st, bool all)
 {
 	uint64_t count;
 
-	*verify = (tdl__verify){ .size = size, .sums = *sums, .was = tdl__identity_of(st) };
+	*verify = (tdl__verify){
+		.spares = spares, .size = size, .sums = *sums, .was = tdl__identity_of(st)
+	};
 	count = block_count(verify);
 	verify->checked = calloc((size_t)(count / 64 + 1), sizeof *verify->checked);
 	if (verify->checked == NULL)
@@ -185,18 +224,17 @@ struct wanted {
 };
 
 /* Reads a block and compares it. The part of it that is wanted is what was compared, and is not
- * right before this returns 0. */
-static int check_block(const tdl__verify *verify, int fd, uint64_t block,
-		       const struct wanted *wanted)
+ * right before this returns 0. `apart` is for the rest. */
+static int compare_block(const tdl__verify *verify, int fd, uint64_t block,
+			 const struct wanted *wanted, char *apart)
 {
 	uint64_t at = block * block_size(verify), end = at + tdl__verify_length(verify, at);
 	uint32_t sum = verify->sums.blocks != NULL ? verify->sums.blocks[block] : verify->sums.crc;
-	_cleanup_free_ char *apart = NULL;
 	uint32_t crc = 0;
 
 	while (at < end) {
 		uint64_t stop = end - at < SLICE ? end : at + SLICE;
-		char *slice;
+		char *slice = apart;
 		int why;
 
 		/* Up to and from what is wanted, so that this needs no copy. */
@@ -204,13 +242,8 @@ static int check_block(const tdl__verify *verify, int fd, uint64_t block,
 			stop = wanted->from;
 		else if (at < wanted->to && wanted->to < stop)
 			stop = wanted->to;
-		if (at >= wanted->from && stop <= wanted->to) {
+		if (at >= wanted->from && stop <= wanted->to)
 			slice = wanted->out + (at - wanted->from);
-		} else {
-			if (apart == NULL && (apart = malloc(SLICE)) == NULL)
-				return ENOMEM;
-			slice = apart;
-		}
 		why = read_exactly(fd, slice, (size_t)(stop - at), at);
 		if (why != 0)
 			return why;
@@ -220,28 +253,57 @@ static int check_block(const tdl__verify *verify, int fd, uint64_t block,
 	return crc == sum ? 0 : TDL__VERIFY_WRONG;
 }
 
-/* A whole large file is compared by one thread only. False: another one has done it. */
+static int check_block(const tdl__verify *verify, int fd, uint64_t block,
+		       const struct wanted *wanted)
+{
+	uint64_t at = block * block_size(verify), end = at + tdl__verify_length(verify, at);
+	char *apart = NULL;
+	int why;
+
+	if ((at < wanted->from || end > wanted->to) && (apart = take_spare(verify->spares)) == NULL)
+		return ENOMEM;
+	why = compare_block(verify, fd, block, wanted, apart);
+	if (apart != NULL)
+		give_spare(verify->spares, apart);
+	return why;
+}
+
+/* With the lock held. */
+static unsigned find_busy(const tdl__verify *verify, uint64_t block)
+{
+	unsigned at = 0;
+
+	while (at < verify->busy_count && verify->busy[at] != block)
+		at++;
+	return at;
+}
+
+/* The kernel's requests go across blocks, and come at the same time: so each block is compared by
+ * one thread, for whom the others wait. False: another one has done it. */
 static bool begin_block(tdl__verify *verify, uint64_t block)
 {
-	bool needed;
+	bool waited = false, needed;
 
-	if (block_size(verify) <= TDL__BLOCK)
-		return true;
 	pthread_mutex_lock(&verify->lock);
-	while (verify->busy)
+	while (find_busy(verify, block) < verify->busy_count) {
 		pthread_cond_wait(&verify->idle, &verify->lock);
-	needed = !is_checked(verify, block);
-	verify->busy = needed;
+		waited = true;
+	}
+	needed = !waited || !is_checked(verify, block);
+	if (needed && verify->busy_count < TDL__BUSY_MAX)
+		verify->busy[verify->busy_count++] = block;
 	pthread_mutex_unlock(&verify->lock);
 	return needed;
 }
 
-static void end_block(tdl__verify *verify)
+static void end_block(tdl__verify *verify, uint64_t block)
 {
-	if (block_size(verify) <= TDL__BLOCK)
-		return;
+	unsigned at;
+
 	pthread_mutex_lock(&verify->lock);
-	verify->busy = false;
+	at = find_busy(verify, block);
+	if (at < verify->busy_count)
+		verify->busy[at] = verify->busy[--verify->busy_count];
 	pthread_cond_broadcast(&verify->idle);
 	pthread_mutex_unlock(&verify->lock);
 }
@@ -263,7 +325,7 @@ static int check_once(tdl__verify *verify, int fd, uint64_t block, const struct 
 		why = identify(verify, fd, &now);
 	if (why == 0 && look_again(verify, &was, &now))
 		remember(verify, block, &was);
-	end_block(verify);
+	end_block(verify, block);
 	return why;
 }
 

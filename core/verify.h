@@ -11,8 +11,8 @@
  * Reads of one open file whose commit says what its bytes sum up to. A block is read whole and
  * compared before a byte of it is handed out, and what is handed out are the very bytes that were
  * compared. A block that was right is not compared again for as long as nothing says that the file
- * changed; a file without sums of blocks is one block. Thread-safe; no lock is held while reading,
- * but where a block is a whole large file, one thread compares it and the others wait for that.
+ * changed; a file without sums of blocks is one block. Thread-safe. No lock is held while reading;
+ * but a thread that needs a block which another one is comparing waits for that.
  */
 
 /* What a file was when it was looked at. */
@@ -23,15 +23,31 @@ typedef struct tdl__identity {
 	struct timespec modified, changed;
 } tdl__identity;
 
+/* So many blocks of a file are compared by one thread each; threads beyond that wait for none. */
+#define TDL__BUSY_MAX 16
+
+/* Memory for reading what is not wanted, kept for the next one: the system's would have to be made
+ * anew each time. Shared by the files of a table. */
+typedef struct tdl__spares {
+	pthread_mutex_t lock;
+	void *buffers[8]; /* under the lock */
+	unsigned count;	  /* under the lock */
+} tdl__spares;
+
+void tdl__spares_init(tdl__spares *spares);
+void tdl__spares_free(tdl__spares *spares);
+
 typedef struct tdl__verify {
-	uint64_t size;	/* as the log says */
-	tdl__sums sums; /* has_crc; borrowed */
+	tdl__spares *spares; /* borrowed */
+	uint64_t size;	     /* as the log says */
+	tdl__sums sums;	     /* has_crc; borrowed */
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	tdl__identity was; /* under the lock: what the file was when blocks were compared */
 	uint64_t *checked; /* under the lock: a bit for each block */
 	uint64_t left;	   /* under the lock: blocks that have none */
-	bool busy;	   /* under the lock: a whole large file is being compared */
+	uint64_t busy[TDL__BUSY_MAX]; /* under the lock: blocks that are being compared, */
+	unsigned busy_count;	      /* and how many */
 } tdl__verify;
 
 /* Besides 0 and errnos. */
@@ -44,8 +60,8 @@ tdl__identity tdl__identity_of(const struct stat *st);
 bool tdl__identity_same(const tdl__identity *a, const tdl__identity *b);
 
 /* `all`: every block is known to be right, while the file is what `st` says. False: no memory. */
-bool tdl__verify_init(tdl__verify *verify, uint64_t size, const tdl__sums *sums,
-		      const struct stat *st, bool all);
+bool tdl__verify_init(tdl__verify *verify, tdl__spares *spares, uint64_t size,
+		      const tdl__sums *sums, const struct stat *st, bool all);
 void tdl__verify_clear(tdl__verify *verify);
 
 /* Reads n bytes at an offset, all within the file. Returns 0, an errno or one of the above; with
