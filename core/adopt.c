@@ -5,10 +5,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "added.h"
 #include "error.h"
-#include "staging.h"
 #include "sys.h"
 
 struct adoption {
@@ -16,8 +18,11 @@ struct adoption {
 	void (*adopted)(void *context, tdl_staged *file, const char *name, int64_t mtime);
 	void *context;
 	unsigned busy;
-	int from;    /* the dead folder, */
-	uid_t owner; /* and whose it is */
+	tdl__added added;
+	int from;     /* the dead folder, */
+	uid_t owner;  /* whose it is, */
+	char **names; /* and what is in it */
+	size_t count, cap;
 	tdl_error *error;
 	int result;
 };
@@ -73,22 +78,103 @@ static int take_over(struct adoption *adoption, const char *name, const char *dr
 	return 0;
 }
 
-static bool adopt_file(void *context, const char *name)
+/* Deletes a name that nobody needs any more. */
+static int discard(struct adoption *adoption, const char *name)
+{
+	tdl__sys_unlink(adoption->from, name);
+	return 0;
+}
+
+static int adopt_file(struct adoption *adoption, const char *name, const char *dropped)
+{
+	enum tdl__fate fate;
+	bool mended = false;
+	int r = tdl__added_fate(&adoption->added, name, &fate, adoption->error);
+
+	if (r < 0)
+		return r;
+	/* Published ones are the table's already. Where the data file is gone, this may be it. */
+	if (fate == TDL__FATE_LOST) {
+		r = tdl__added_mend(&adoption->added, adoption->from, name, &mended,
+				    adoption->error);
+		if (r < 0)
+			return r;
+	}
+	if (fate == TDL__FATE_PUBLISHED || mended)
+		return discard(adoption, name);
+	/* Nameless ones are of no use to anyone, unless they are all that is left. */
+	if (*dropped == '\0')
+		return fate == TDL__FATE_NONE ? discard(adoption, name) : 0;
+	return take_over(adoption, name, dropped);
+}
+
+/* A staged file that was given its data file's name, and perhaps not published: it comes back. */
+static int adopt_moved(struct adoption *adoption, const char *mark, const char *dropped)
+{
+	tdl_table *table = adoption->staging->table;
+	char name[NAME_MAX + 1], part[64];
+	enum tdl__fate fate;
+	int why, r = tdl__added_fate(&adoption->added, mark, &fate, adoption->error);
+
+	if (r < 0)
+		return r;
+	if (fate != TDL__FATE_NONE)
+		return discard(adoption, mark);
+	snprintf(name, sizeof name, "%s", mark);
+	name[TDL__MOVED_AT] = '-';
+	snprintf(part, sizeof part, "part-%.32s.jsonl", mark);
+	why = tdl__sys_rename(table->dir, part, adoption->from, name, false);
+	/* It had not been moved yet, or was moved back. */
+	if (why == ENOENT || why == EEXIST)
+		return discard(adoption, mark);
+	if (why != 0)
+		return tdl__cannot_stage(table, why, adoption->error);
+	discard(adoption, mark);
+	return adopt_file(adoption, name, dropped);
+}
+
+static bool collect(void *context, const char *name)
 {
 	struct adoption *adoption = context;
 	const char *dropped;
-	tdl__file_key key = { .odd = NULL };
+	char *copy;
 
-	if (!tdl__staged_parse(name, &dropped))
+	if (!tdl__staged_parse(name, &dropped) && !tdl__moved_parse(name, &dropped))
 		return true;
-	tdl__unhex(key.id, name);
-	/* Nameless ones are of no use to anyone; published ones are the table's already. */
-	if (*dropped == '\0' || tdl__history_ever_added(&adoption->staging->table->history, &key)) {
-		tdl__sys_unlink(adoption->from, name);
-		return true;
+	copy = strdup(name);
+	if (copy == NULL ||
+	    !tdl__reserve(&adoption->names, &adoption->cap, adoption->count + 1, sizeof copy)) {
+		free(copy);
+		adoption->result = tdl__fail_nomem(adoption->error);
+		return false;
 	}
-	adoption->result = take_over(adoption, name, dropped);
-	return adoption->result == 0;
+	adoption->names[adoption->count++] = copy;
+	return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* In order of names: what was made of a drop's rows comes before the drop itself. */
+static void adopt_files(struct adoption *adoption)
+{
+	const char *dropped;
+
+	if (adoption->count > 0)
+		qsort(adoption->names, adoption->count, sizeof(char *), by_name);
+	for (size_t i = 0; i < adoption->count && adoption->result == 0; i++) {
+		const char *name = adoption->names[i];
+
+		if (tdl__moved_parse(name, &dropped))
+			adoption->result = adopt_moved(adoption, name, dropped);
+		else if (tdl__staged_parse(name, &dropped))
+			adoption->result = adopt_file(adoption, name, dropped);
+	}
+	for (size_t i = 0; i < adoption->count; i++)
+		free(adoption->names[i]);
+	adoption->count = 0;
 }
 
 static bool adopt_folder(void *context, const char *name)
@@ -114,8 +200,9 @@ static bool adopt_folder(void *context, const char *name)
 		return true;
 	adoption->from = dead.dir;
 	adoption->owner = st.st_uid;
-	why = tdl__sys_list(dead.dir, adopt_file, adoption);
-	if (why != 0)
+	why = tdl__sys_list(dead.dir, collect, adoption);
+	adopt_files(adoption);
+	if (why != 0 && adoption->result == 0)
 		adoption->result =
 			tdl__cannot_stage(adoption->staging->table, why, adoption->error);
 	tdl__dead_remove(adoption->staging->incoming, name, &dead);
@@ -128,7 +215,11 @@ int tdl_staging_adopt(tdl_staging *staging,
 		      void *context, unsigned *busy, tdl_error *error)
 {
 	struct adoption adoption = {
-		.staging = staging, .adopted = adopted, .context = context, .error = error
+		.staging = staging,
+		.adopted = adopted,
+		.context = context,
+		.added = { .table = staging->table },
+		.error = error,
 	};
 	int why, r = tdl__history_refresh(&staging->table->history, error);
 
@@ -136,6 +227,10 @@ int tdl_staging_adopt(tdl_staging *staging,
 	if (r < 0)
 		return r;
 	why = tdl__sys_list(staging->incoming, adopt_folder, &adoption);
+	tdl__added_clear(&adoption.added);
+	free(adoption.names);
+	if (adoption.result < 0)
+		return adoption.result;
 	if (why != 0)
 		return tdl__cannot_stage(staging->table, why, error);
 	if (adoption.result == 0 && busy != NULL)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "added.h"
 #include "error.h"
 #include "staging.h"
 #include "sys.h"
@@ -162,6 +163,7 @@ static void leftover(void *context, const char *path)
 /* A folder of _incoming that is being listed. */
 struct folder {
 	struct tdl__check *check;
+	tdl__added *added;
 	const char *name;
 	bool foreign; /* nobody here can tell whether its process lives */
 	bool others;  /* another user's: no mount of this one lists what is in it */
@@ -172,14 +174,19 @@ static bool see_staged(void *context, const char *name)
 {
 	struct folder *folder = context;
 	char path[512];
-	tdl__file_key key = { .odd = NULL };
+	enum tdl__fate fate;
 	const char *dropped;
 
-	if (!tdl__staged_parse(name, &dropped))
+	if (!tdl__staged_parse(name, &dropped) && !tdl__moved_parse(name, &dropped))
 		return true;
 	snprintf(path, sizeof path, TDL__INCOMING_DIR "/%s/%s", folder->name, name);
-	tdl__unhex(key.id, name);
-	if (tdl__history_ever_added(&folder->check->table->history, &key))
+	if (tdl__added_fate(folder->added, name, &fate, NULL) < 0)
+		fate = TDL__FATE_NONE;
+	if (fate == TDL__FATE_LOST)
+		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
+				   "left of a data file that is missing, which the next mount puts "
+				   "back where it can");
+	else if (fate == TDL__FATE_PUBLISHED)
 		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
 				   "left of what was published");
 	else if (folder->foreign)
@@ -215,14 +222,15 @@ static void tell_closed(struct tdl__check *check, int incoming, const char *name
 
 static bool see_folder(void *context, const char *name)
 {
-	struct tdl__check *check = context;
-	struct folder folder = { .check = check, .name = name };
+	struct folder folder = *(struct folder *)context;
+	struct tdl__check *check = folder.check;
 	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
 	_cleanup_close_ int incoming = -1;
 	struct stat st;
 	int why = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
 				O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
 
+	folder.name = name;
 	if (why != 0)
 		return true;
 	switch (tdl__folder_look(incoming, name, &dead)) {
@@ -253,6 +261,7 @@ static bool see_folder(void *context, const char *name)
 
 static int check_leftovers(struct tdl__check *check)
 {
+	_cleanup_added_ tdl__added added = { .table = check->table };
 	_cleanup_close_ int incoming = -1;
 	int why, r = tdl_table_vacuum(check->table, &(tdl_vacuum_options){ .dry_run = true },
 				      leftover, check, check->error);
@@ -265,7 +274,8 @@ static int check_leftovers(struct tdl__check *check)
 	why = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
 	if (why == 0)
-		why = tdl__sys_list(incoming, see_folder, check);
+		why = tdl__sys_list(incoming, see_folder,
+				    &(struct folder){ .check = check, .added = &added });
 	if (why == EACCES) {
 		tdl__check_problem(check, TDL_LEFTOVER, -1, TDL__INCOMING_DIR, 0,
 				   "closed to this user: what is left in it is not known");

@@ -74,6 +74,7 @@ __attribute__((format(printf, 4, 0))) static void fill(tdl_error *error, int cod
 	error->version = -1;
 	error->line = 0;
 	error->column = 0;
+	error->in_doubt = false;
 	tdl__printable(error->message, sizeof error->message, text, len);
 }
 

@@ -168,6 +168,12 @@ void tdl__judge_free(tdl__judge *judge)
 	free(judge);
 }
 
+void tdl__judge_keep(tdl__judge *judge)
+{
+	if (judge->file != NULL)
+		tdl__staged_forget(judge->file);
+}
+
 int tdl__judge_take(tdl__judge *judge, const char *bytes, size_t n, tdl_error *error)
 {
 	int r = tdl__rows_feed(judge->rows, bytes, n, error);
@@ -250,6 +256,7 @@ int tdl__judge_finish(tdl__judge *judge, tdl__part *part, tdl_staged **file, tdl
 	*part = (tdl__part){
 		.dir = judge->staging->dir,
 		.name = (*file)->file_name,
+		.folder = judge->staging->name,
 		.size = judge->size,
 		.num_records = tdl__rows_count(judge->rows),
 		.sums = { .has_crc = true, .crc = judge->whole },

@@ -24,6 +24,9 @@ tdl__judge *tdl__judge_new(tdl_staging *staging, tdl_staged *source, const char 
 /* Removes what it wrote; where that is published, the data file has a name of its own. */
 void tdl__judge_free(tdl__judge *judge);
 
+/* What it wrote stays, as what is left of a data file. */
+void tdl__judge_keep(tdl__judge *judge);
+
 /* Takes the next bytes. Errors: as tdl__rows_feed(), IO; then only free may follow. */
 int tdl__judge_take(tdl__judge *judge, const char *bytes, size_t n, tdl_error *error);
 /* How many it has taken. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -243,6 +244,21 @@ static int published(int64_t version, int why, const char *what, tdl_error *erro
 	return TDL_ERR_PUBLISHED;
 }
 
+/* The system says that it failed, and not whether it did it all the same. */
+static int in_doubt(int64_t version, int why, tdl_error *error)
+{
+	tdl__fail_errno(error, why,
+			"may be committed as version %" PRId64
+			", which the file system does not say: look first, do not drop again",
+			version);
+	if (error != NULL) {
+		error->code = TDL_ERR_PUBLISHED;
+		error->version = version;
+		error->in_doubt = true;
+	}
+	return TDL_ERR_PUBLISHED;
+}
+
 /* Published, and yet this process cannot see it. */
 static int unseen(int64_t version, const tdl_error *why, tdl_error *error)
 {
@@ -276,7 +292,7 @@ static int take_name(const tdl__log *log, const char *temp, int64_t version, con
 	if (same > 0)
 		return 0;
 	if (same < 0)
-		return published(version, why, "durability unknown", error);
+		return in_doubt(version, why, error);
 	if (why == EEXIST)
 		return conflict(version, error);
 	if (why == ENOENT)
@@ -314,26 +330,64 @@ int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mod
 
 /* ---- The data file ------------------------------------------------------------------------- */
 
-static void unlink_part(tdl_table *table, const tdl__part *part, const char *name, bool moved)
+/* How the data file got its name. */
+struct linked {
+	bool moved;    /* by a rename: the staged name is gone, and a mark left in its place */
+	bool was_ours; /* it had it already */
+	char mark[NAME_MAX + 1];
+};
+
+static void remove_mark(const tdl__part *part, struct linked *linked)
 {
-	if (moved)
-		tdl__sys_rename(table->dir, name, part->dir, part->name, false);
-	else
+	if (linked->mark[0] != '\0')
+		tdl__sys_unlink(part->dir, linked->mark);
+	linked->mark[0] = '\0';
+}
+
+/* What the name was, for who finds the part after a crash that no commit names. */
+static int leave_mark(const tdl__part *part, struct linked *linked)
+{
+	_cleanup_close_ int fd = -1;
+	int why;
+
+	/* One without a name is nobody's but its process's. */
+	if (strlen(part->name) <= TDL__MOVED_AT + 1)
+		return 0;
+	snprintf(linked->mark, sizeof linked->mark, "%s", part->name);
+	linked->mark[TDL__MOVED_AT] = TDL__MOVED_MARK;
+	why = tdl__sys_open(part->dir, linked->mark, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600, &fd);
+	if (why != 0)
+		linked->mark[0] = '\0';
+	return why;
+}
+
+static void unlink_part(tdl_table *table, const tdl__part *part, const char *name,
+			struct linked *linked)
+{
+	/* An earlier commit of it may name it, that nobody could say whether it is there. */
+	if (linked->was_ours)
+		return;
+	if (!linked->moved)
 		tdl__sys_unlink(table->dir, name);
+	else if (tdl__sys_rename(table->dir, name, part->dir, part->name, false) != 0)
+		return;
+	remove_mark(part, linked);
 }
 
 /*
  * A commit of the same rows that failed, or a crash, can have left the name: of the very file, or
  * of one that no commit ever named, which makes way.
  */
-static int link_again(tdl_table *table, const tdl__part *part, const char *name)
+static int link_again(tdl_table *table, const tdl__part *part, const char *name, bool *was_ours)
 {
 	tdl__file_key key = tdl__file_key_of(name);
 	struct stat staged, there;
 
 	if (tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
-	    tdl__sys_stat(table->dir, name, &there) == 0 && tdl__same_file(&staged, &there))
+	    tdl__sys_stat(table->dir, name, &there) == 0 && tdl__same_file(&staged, &there)) {
+		*was_ours = true;
 		return 0;
+	}
 	if (tdl__history_ever_added(&table->history, &key) ||
 	    tdl__sys_unlink(table->dir, name) != 0)
 		return EEXIST;
@@ -341,24 +395,28 @@ static int link_again(tdl_table *table, const tdl__part *part, const char *name)
 }
 
 /* On failure the name is not there, unless it is another's. */
-static int link_part(tdl_table *table, const tdl__part *part, const char *name, bool *moved,
-		     tdl_error *error)
+static int link_part(tdl_table *table, const tdl__part *part, const char *name,
+		     struct linked *linked, tdl_error *error)
 {
 	int why = tdl__sys_link(part->dir, part->name, table->dir, name), link_why = why;
 
-	*moved = false;
 	if (why == EEXIST)
-		why = link_again(table, part, name);
+		why = link_again(table, part, name, &linked->was_ours);
 	if (lacks_links(why)) {
-		why = tdl__sys_rename(part->dir, part->name, table->dir, name, false);
-		*moved = why == 0;
+		why = leave_mark(part, linked);
+		if (why == 0) {
+			why = tdl__sys_rename(part->dir, part->name, table->dir, name, false);
+			linked->moved = why == 0;
+		}
+		if (why != 0)
+			remove_mark(part, linked);
 		if (lacks_rename(why))
 			return unsupported(table->path, link_why, error);
 	}
 	if (why == 0) {
 		why = tdl__sys_fsync_dir(table->dir);
 		if (why != 0)
-			unlink_part(table, part, name, *moved);
+			unlink_part(table, part, name, linked);
 	}
 	if (why != 0)
 		return tdl__fail_errno(error, why, "cannot publish data file %s/%s", table->path,
@@ -366,9 +424,27 @@ static int link_part(tdl_table *table, const tdl__part *part, const char *name, 
 	return 0;
 }
 
+/* The commit names a data file that is not there any more. */
+static int lost(tdl_table *table, tdl__part *part, int64_t version, int why, tdl_error *error)
+{
+	char what[512];
+	struct stat st;
+
+	part->lost = tdl__sys_stat(part->dir, part->name, &st) == 0;
+	if (part->lost)
+		snprintf(
+			what, sizeof what,
+			"but its data file is gone (its rows are still in %.200s/" TDL__INCOMING_DIR
+			"/%s/%.200s)",
+			table->path, part->folder, part->name);
+	else
+		snprintf(what, sizeof what, "but its data file is gone");
+	return published(version, why, what, error);
+}
+
 /* A vacuum that knows no locks may have taken the part for an orphan just before the commit named
  * it. The staged name still holds the bytes. */
-static int check_part(tdl_table *table, const tdl__part *part, const char *name, bool moved,
+static int check_part(tdl_table *table, tdl__part *part, const char *name, bool moved,
 		      int64_t version, tdl_error *error)
 {
 	struct stat there, staged;
@@ -382,7 +458,10 @@ static int check_part(tdl_table *table, const tdl__part *part, const char *name,
 		if (why == 0)
 			why = tdl__sys_fsync_dir(table->dir);
 	}
-	return why == 0 ? 0 : published(version, why, "its data file is gone", error);
+	/* Where it cannot be looked at, it need not be gone. */
+	if (why != 0 && tdl__sys_stat(table->dir, name, &there) == ENOENT)
+		return lost(table, part, version, why, error);
+	return why == 0 ? 0 : published(version, why, "its data file cannot be seen", error);
 }
 
 /* ---- Commits ------------------------------------------------------------------------------- */
@@ -463,13 +542,13 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 	}
 }
 
-int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *part, int64_t target,
+int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int64_t target,
 		 const tdl_commit_options *options, int64_t *version, tdl_error *error)
 {
 	_cleanup_table_lock_ struct tdl__table_lock lock = TDL__TABLE_UNLOCKED;
 	char name[PART_NAME_MAX] = "";
 	struct stat dir;
-	bool moved = false;
+	struct linked linked = { 0 };
 	int64_t made = -1;
 	tdl_error why_not;
 	int why, r;
@@ -483,7 +562,7 @@ int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *par
 		return r;
 	if (part != NULL) {
 		part_name(name, part->hex);
-		r = link_part(table, part, name, &moved, error);
+		r = link_part(table, part, name, &linked, error);
 		if (r < 0)
 			return r;
 	}
@@ -492,7 +571,7 @@ int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *par
 	pthread_mutex_unlock(&table->publishing);
 	if (r < 0 && r != TDL_ERR_PUBLISHED) {
 		if (part != NULL)
-			unlink_part(table, part, name, moved);
+			unlink_part(table, part, name, &linked);
 		return r;
 	}
 
@@ -500,13 +579,15 @@ int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *par
 	if (r == 0)
 		r = sync_log(&table->history.log, made, error);
 	if (part != NULL) {
-		int lost = check_part(table, part, name, moved, made, r == 0 ? error : NULL);
+		int lost = check_part(table, part, name, linked.moved, made, r == 0 ? error : NULL);
 
 		r = r < 0 ? r : lost;
 	}
 	if (tdl__history_refresh(&table->history, &why_not) < 0 && r == 0 &&
 	    tdl_table_head(table) < made)
 		r = unseen(made, &why_not, error);
+	if (r == 0 && part != NULL)
+		remove_mark(part, &linked);
 	*version = made;
 	return r;
 }

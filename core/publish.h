@@ -8,12 +8,19 @@
 typedef struct tdl__part {
 	int dir;		/* of the staged name */
 	const char *name;	/* the staged name */
+	const char *folder;	/* that it is in, for messages */
 	char hex[TDL__HEX_MAX]; /* of its name as a data file */
 	uint64_t size;
 	uint64_t num_records;
 	tdl__sums sums;		  /* borrowed from who made it */
 	const tdl_schema *schema; /* that its rows were checked against */
+	bool lost;		  /* committed, and its data file is gone */
 } tdl__part;
+
+/* In the staged name of a part in place of the dash before the name it was dropped under: the mark
+ * of one that was moved. */
+#define TDL__MOVED_AT	32
+#define TDL__MOVED_MARK '+'
 
 enum tdl__change {
 	TDL__APPEND,
@@ -24,9 +31,10 @@ enum tdl__change {
 /*
  * Commits: the part is appended, or takes the place of all rows (TDL__OVERWRITE), or `target` is
  * restored (no part). Errors: as tdl_table_write(). When it returns 0 or PUBLISHED the part is
- * the table's; its staged name is still there. On other errors the table is as it was.
+ * the table's; its staged name is still there. part->lost: the name is all that is left of it. On
+ * other errors the table is as it was.
  */
-int tdl__publish(tdl_table *table, enum tdl__change change, const tdl__part *part, int64_t target,
+int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int64_t target,
 		 const tdl_commit_options *options, int64_t *version, tdl_error *error);
 
 /*

@@ -102,6 +102,16 @@ bool tdl__staged_parse(const char *name, const char **dropped)
 	return true;
 }
 
+bool tdl__moved_parse(const char *name, const char **dropped)
+{
+	uint8_t id[16];
+
+	if (strlen(name) < 34 || !tdl__unhex(id, name) || name[TDL__MOVED_AT] != TDL__MOVED_MARK)
+		return false;
+	*dropped = name + TDL__MOVED_AT + 1;
+	return true;
+}
+
 /* ---- Folders ------------------------------------------------------------------------------- */
 
 int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error)
@@ -471,6 +481,12 @@ int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error)
 	return 0;
 }
 
+void tdl__staged_forget(tdl_staged *file)
+{
+	free(file->file_name);
+	file->file_name = NULL;
+}
+
 int tdl_staged_remove(tdl_staged *file, tdl_error *error)
 {
 	int why = 0;
@@ -479,7 +495,6 @@ int tdl_staged_remove(tdl_staged *file, tdl_error *error)
 		why = tdl__sys_unlink(file->staging->dir, file->file_name);
 	if (why != 0 && why != ENOENT)
 		return tdl__cannot_stage(file->staging->table, why, error);
-	free(file->file_name);
-	file->file_name = NULL;
+	tdl__staged_forget(file);
 	return 0;
 }

@@ -62,6 +62,8 @@ int tdl__staged_create_nameless(tdl_staging *staging, const char *hex, tdl_stage
 /* An object for a file in the folder, with no descriptor yet; takes over the name, which may be
  * NULL. NULL: no memory. */
 tdl_staged *tdl__staged_new(tdl_staging *staging, char *file_name);
+/* Leaves its file on the disk for who adopts it: it is this process's no more. */
+void tdl__staged_forget(tdl_staged *file);
 /* Says that files cannot be staged in the table, and why (an errno). */
 int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error);
 
@@ -73,6 +75,13 @@ bool tdl__incoming_is_temp(const char *name);
 
 /* Whether a name is that of a process's folder, of whatever machine. */
 bool tdl__folder_parse(const char *name);
+
+/*
+ * Where a file system has no hard links a staged file is renamed to its data file's name, and until
+ * it is published this, an empty file <32 hex>+<name>, says so and keeps the name. *dropped
+ * gets it. A file without a name has none.
+ */
+bool tdl__moved_parse(const char *name, const char **dropped);
 
 /* How a folder of _incoming stands to this process. */
 enum tdl__folder {

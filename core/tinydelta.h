@@ -93,6 +93,7 @@ typedef struct tdl_error {
 	int64_t version; /* the version concerned, or -1 */
 	uint64_t line;	 /* of the input or commit file, from 1; 0: the file as a whole */
 	uint64_t column; /* byte in that line, from 1; 0: the line as a whole */
+	bool in_doubt;	 /* PUBLISHED: nobody could say whether it was */
 	char message[TDL_MESSAGE_MAX]; /* one line of valid UTF-8 without control bytes */
 } tdl_error;
 
@@ -343,8 +344,9 @@ enum tdl_operation {
  * version made, which is durable. Appends go on past commits of others; the rest, and anything
  * with a read_version, fails with CONFLICT where another writer was first. Errors: SCHEMA, EMPTY,
  * LIMIT, CONFLICT, CORRUPT (the log), UNSUPPORTED, STOPPED, IO, NOMEM, MISUSE; on all these the
- * table is as it was. PUBLISHED: committed as error->version, but perhaps not durably; not to be
- * redone.
+ * table is as it was. PUBLISHED: committed as error->version, but perhaps not durably, or its data
+ * file was lost, as the message says; with error->in_doubt it may be committed, which the system
+ * did not say. Not to be redone.
  */
 TDL_API int tdl_table_write(tdl_table *table, enum tdl_operation operation, int fd,
 			    const char *name, const tdl_commit_options *options, int64_t *version,
@@ -475,8 +477,13 @@ TDL_API int tdl_staged_remove(tdl_staged *file, tdl_error *error);
 /*
  * Appends the rows in a staged file, as tdl_table_write() does, with the same errors. Where its
  * bytes are already what is stored, the file itself becomes the data file; else it is rewritten.
- * When it returns 0 or PUBLISHED the staged name is gone; on other errors the file is as it was
- * and may be committed again after a change. Several threads may commit different files at once.
+ * When it returns 0 the staged name is gone. After PUBLISHED its file stays on the disk, since it
+ * may be the only copy, but is this process's no more: a later tdl_staging_adopt() removes it
+ * where the commit and its data file are there, puts it back as the data file where that is
+ * missing, and hands it out where there is no such commit. Only where error->in_doubt is set it
+ * keeps its name for this process too, to be told of; committing it again can repeat rows. On
+ * other errors the file is as it was and may be committed again after a change. Several threads may
+ * commit different files at once.
  */
 TDL_API int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64_t *version,
 			      tdl_error *error);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "added.h"
 #include "error.h"
 #include "index.h"
 #include "staging.h"
@@ -46,6 +47,9 @@ struct vacuum {
 	size_t folder_count, folder_cap;
 	bool failed; /* no memory for a folder */
 	int folder;  /* the one that is being listed */
+	struct names
+		moved; /* parts that are to become staged files again, if they are not published */
+	tdl__added added;
 };
 
 static void free_names(struct names *names)
@@ -60,6 +64,8 @@ static void clear(struct vacuum *vacuum)
 	free_names(&vacuum->parts);
 	free_names(&vacuum->temps);
 	free_names(&vacuum->unmade);
+	free_names(&vacuum->moved);
+	tdl__added_clear(&vacuum->added);
 	for (size_t i = 0; i < vacuum->folder_count; i++) {
 		free_names(&vacuum->folders[i].files);
 		free(vacuum->folders[i].name);
@@ -147,12 +153,37 @@ static bool see_staged(void *context, const char *name)
 	return true;
 }
 
+/* A part that its daemon had no time to publish is a drop, and no orphan. */
+static bool see_mark(void *context, const char *name)
+{
+	struct vacuum *vacuum = context;
+	char part[64];
+	const char *dropped;
+
+	if (tdl__moved_parse(name, &dropped)) {
+		snprintf(part, sizeof part, "part-%.32s.jsonl", name);
+		keep(&vacuum->moved, part);
+	}
+	return true;
+}
+
+static void see_marks(struct vacuum *vacuum, const char *name)
+{
+	_cleanup_close_ int dir = -1;
+
+	if (tdl__folder_parse(name) &&
+	    tdl__sys_open(vacuum->incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &dir) ==
+		    0)
+		tdl__sys_list(dir, see_mark, vacuum);
+}
+
 static bool see_folder(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;
 	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
 	struct folder folder = { 0 };
 
+	see_marks(vacuum, name);
 	if (tdl__folder_look(vacuum->incoming, name, &dead) != TDL__FOLDER_DEAD ||
 	    !tdl__folder_is_ours(vacuum->table, dead.dir))
 		return true;
@@ -245,6 +276,12 @@ static int look_at_log(struct vacuum *vacuum, tdl_error *error)
 	return r;
 }
 
+static bool is_moved(const struct vacuum *vacuum, const char *part)
+{
+	return vacuum->moved.count > 0 && bsearch(&part, vacuum->moved.items, vacuum->moved.count,
+						  sizeof part, by_name) != NULL;
+}
+
 static int collect(struct vacuum *vacuum, tdl_error *error)
 {
 	tdl_table *table = vacuum->table;
@@ -262,18 +299,20 @@ static int collect(struct vacuum *vacuum, tdl_error *error)
 		return tdl__fail_errno(error, why, "cannot list %s", table->path);
 	sort(parts);
 	sort(&vacuum->temps);
+	sort(&vacuum->moved);
 	if (vacuum->folder_count > 0)
 		qsort(vacuum->folders, vacuum->folder_count, sizeof *vacuum->folders, by_folder);
 	for (size_t i = 0; i < vacuum->folder_count; i++)
 		vacuum->failed |= vacuum->folders[i].files.failed;
-	if (parts->failed || vacuum->temps.failed || vacuum->failed)
+	if (parts->failed || vacuum->temps.failed || vacuum->moved.failed || vacuum->failed)
 		return tdl__fail_nomem(error);
 	/* The candidates first, the log after: what was committed in between is seen. */
 	r = look_at_log(vacuum, error);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < parts->count; i++) {
-		if (may_go(vacuum, table->dir, parts->items[i]))
+		if (may_go(vacuum, table->dir, parts->items[i]) &&
+		    !is_moved(vacuum, parts->items[i]))
 			parts->items[kept++] = parts->items[i];
 		else
 			free(parts->items[i]);
@@ -373,8 +412,15 @@ static int sweep_folder(struct vacuum *vacuum, const struct folder *folder, tdl_
 	    !tdl__folder_is_ours(vacuum->table, dead.dir))
 		return 0;
 	snprintf(where, sizeof where, TDL__INCOMING_DIR "/%s/", folder->name);
-	for (size_t i = 0; i < folder->files.count && r == 0; i++)
-		r = remove_one(vacuum, dead.dir, where, folder->files.items[i], error);
+	for (size_t i = 0; i < folder->files.count && r == 0; i++) {
+		const char *name = folder->files.items[i];
+		enum tdl__fate fate;
+
+		/* What is all that is left of a data file the next mount puts back. */
+		r = tdl__added_fate(&vacuum->added, name, &fate, error);
+		if (r == 0 && fate != TDL__FATE_LOST)
+			r = remove_one(vacuum, dead.dir, where, name, error);
+	}
 	if (r == 0 && !vacuum->options->dry_run)
 		tdl__dead_remove(vacuum->incoming, folder->name, &dead);
 	return r;
@@ -394,6 +440,7 @@ int tdl_table_vacuum(tdl_table *table, const tdl_vacuum_options *options,
 	if (options->older_than < 0)
 		return tdl__fail(error, TDL_ERR_MISUSE, "an age cannot be negative");
 	r = tdl__table_replayed(table, &vacuum.table, error);
+	vacuum.added.table = vacuum.table;
 	if (r == 0)
 		r = collect(&vacuum, error);
 	if (r == 0)

@@ -113,8 +113,11 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 		r = finish_file(table, file, part.size, error);
 	if (r < 0)
 		return r;
-	return tdl__publish(table, operation == TDL_APPEND ? TDL__APPEND : TDL__OVERWRITE, &part,
-			    -1, &exact, version, error);
+	r = tdl__publish(table, operation == TDL_APPEND ? TDL__APPEND : TDL__OVERWRITE, &part, -1,
+			 &exact, version, error);
+	if (part.lost)
+		tdl__judge_keep(judge);
+	return r;
 }
 
 int tdl_table_write(tdl_table *table, enum tdl_operation operation, int fd, const char *name,
@@ -340,7 +343,7 @@ static void make_private(tdl_staged *file)
 {
 	struct stat st;
 
-	if (tdl__sys_fstat(file->fd, &st) == 0 && (st.st_mode & 077) != 0)
+	if (tdl__sys_fstat(file->fd, &st) == 0 && (st.st_mode & 07777) != 0600)
 		tdl__sys_chmod(file->fd, 0600);
 }
 
@@ -352,25 +355,35 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 	tdl_version_info head;
 	tdl_staged *data;
 	tdl__part part;
+	tdl_error why = { 0 };
 	int r;
 
 	if (file->file_name == NULL)
 		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
-	r = check_synced(file, error);
+	r = check_synced(file, &why);
 	if (r == 0)
-		r = look_at_head(table, &head, error);
+		r = look_at_head(table, &head, &why);
 	if (r == 0 && !take_prepared(file, head.schema, &judge, &part, &data)) {
 		r = judge_staged(file, dropped_name(file), head.schema, NULL, &judge, options,
-				 &part, &data, error);
+				 &part, &data, &why);
 		if (r == 0)
-			r = finish_file(table, data, part.size, error);
+			r = finish_file(table, data, part.size, &why);
 	}
 	if (r == 0)
-		r = tdl__publish(table, TDL__APPEND, &part, -1, options, version, error);
-	if (r == 0 || r == TDL_ERR_PUBLISHED)
+		r = tdl__publish(table, TDL__APPEND, &part, -1, options, version, &why);
+	if (r == 0) {
 		tdl_staged_remove(file, NULL);
-	else
+	} else if (r != TDL_ERR_PUBLISHED) {
 		make_private(file);
+	} else {
+		/* Who adopts it, knows what became of the commit. */
+		if (part.lost)
+			tdl__judge_keep(judge);
+		if (!why.in_doubt)
+			tdl__staged_forget(file);
+	}
+	if (r < 0 && error != NULL)
+		*error = why;
 	return r;
 }
 

@@ -124,7 +124,7 @@ static void commit(struct tdfs_incoming *in, struct tdfs_drop *drop, const char 
 	drop->answer = 0;
 	if (code == TDL_OK) {
 		published(in, drop);
-	} else if (code == TDL_ERR_PUBLISHED) {
+	} else if (code == TDL_ERR_PUBLISHED && !error.in_doubt) {
 		drop->answer = in->backend.to_errno(&error);
 		in->backend.say(in->backend.context, drop->node.name, error.message);
 		published(in, drop);

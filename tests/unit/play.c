@@ -130,6 +130,9 @@ static int play_commit(void *context, void *file, const char *source, uid_t uid,
 	world.committed[have + (size_t)(n > 0 ? n : 0)] = '\0';
 	world.commits++;
 	error->code = world.code;
+	error->in_doubt = world.in_doubt;
+	snprintf(error->message, sizeof error->message, "%s committed",
+		 world.in_doubt ? "may be" : "is");
 	return world.code;
 }
 

@@ -20,6 +20,7 @@ struct play_job {
 struct world {
 	int64_t now;
 	unsigned commits, creates, live;
+	bool in_doubt;	      /* PUBLISHED: perhaps */
 	int code;	      /* what the next commits give */
 	bool held;	      /* somebody holds every file */
 	bool own;	      /* whoever opens has it open already */

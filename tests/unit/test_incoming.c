@@ -402,6 +402,18 @@ Test(incoming, committed_but_perhaps_not_durable)
 	cr_expect_eq(world.commits, 1);
 }
 
+/* Nobody can say: it stays, with a word about it, and is not committed again by itself. */
+Test(incoming, committed_or_not)
+{
+	world.code = TDL_ERR_PUBLISHED;
+	world.in_doubt = true;
+	cr_expect_eq(drop(7, "a", "x\n"), EIO);
+	cr_expect_str_eq(listing(), "a a.error");
+	cr_expect_eq(world.commits, 1);
+	tdfs_incoming_settle(in);
+	cr_expect_eq(world.commits, 1);
+}
+
 Test(incoming, a_failed_write_is_never_committed)
 {
 	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
