@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: MIT
+"""What a daemon does when something runs out: a table of resources against requests.
+
+In each cell a request either does what it should or fails with one of the errnos of MAY; never
+does it give a wrong byte, say 0 for what is not committed, or hang. When the resource is back,
+everything works, and the daemon has ended or ends with status 0.
+
+TDL_ALLOCATIONS says after how many allocations memory runs out at the latest.
+"""
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import resource
+import signal
+import struct
+import subprocess
+import threading
+import time
+
+import harness
+import places
+from harness import TestCase
+
+SANITIZED = any(os.environ.get(name) for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
+ALLOCATIONS = int(os.environ.get("TDL_ALLOCATIONS", "24"))
+BOUND = 30  # seconds for one request
+ROWS = b'{"id":0}\n' * 1000
+
+E = errno
+DESCRIPTORS = {E.EMFILE, E.ENFILE}
+MEMORY = {E.ENOMEM}
+FULL = {E.ENOSPC}
+# What a request may answer with where a resource has run out, besides doing what it should. A
+# close or a rename that could not be judged is EAGAIN or EIO, and has committed nothing.
+UNJUDGED = {E.EAGAIN, E.EIO, E.ENOMEM}
+MAY = {
+    "descriptors": {
+        "read": DESCRIPTORS, "list": DESCRIPTORS, "create": DESCRIPTORS, "write": DESCRIPTORS,
+        "close": DESCRIPTORS | UNJUDGED, "rename": DESCRIPTORS | UNJUDGED, "unlink": DESCRIPTORS,
+    },
+    "threads": {
+        "read": set(), "list": set(), "create": set(), "write": set(),
+        "close": UNJUDGED, "rename": UNJUDGED, "unlink": set(),
+    },
+    "memory": {
+        "read": MEMORY, "list": MEMORY, "create": MEMORY, "write": MEMORY | {E.EIO},
+        "close": UNJUDGED, "rename": UNJUDGED, "unlink": MEMORY,
+    },
+    "disk": {
+        "read": set(), "list": set(), "create": FULL, "write": FULL,
+        "close": FULL, "rename": FULL, "unlink": set(),
+    },
+    "log": {name: set() for name in ("read", "list", "create", "write", "close", "rename", "unlink")},
+    "proc": {
+        "read": set(), "list": set(), "create": set(), "write": set(),
+        "close": UNJUDGED, "rename": UNJUDGED, "unlink": set(),
+    },
+}
+
+
+class Exhausted(TestCase):
+    needs_fuse = True
+    resource = None
+
+    def setUp(self):
+        super().setUp()
+        self.number = 0
+        self.seen = {}
+
+    def make(self, table=None):
+        self.root = table or self.path("table")
+        self.tinydelta("create", self.root, "id:int")
+        self.append(self.root, ROWS)
+
+    # -- one request --
+
+    def attempt(self, name, call):
+        """Its result, or an errno as a negative number; fails where it hangs or may not fail so."""
+        box = []
+
+        def run():
+            try:
+                box.append(call())
+            except OSError as error:
+                box.append(-error.errno)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(BOUND)
+        if thread.is_alive():
+            harness.abort_mounts()
+            self.fail(f"{self.resource}: {name} hangs")
+        answer = box[0]
+        if isinstance(answer, int) and answer < 0:
+            self.seen.setdefault(name, set()).add(errno.errorcode[-answer])
+            self.assertIn(-answer, MAY[self.resource][name], f"{name}: {os.strerror(-answer)}")
+        return answer
+
+    def read(self, mnt):
+        answer = self.attempt("read", (mnt / "v1/data.jsonl").read_bytes)
+        if not isinstance(answer, int):
+            self.assertEqual(answer, ROWS)
+
+    def list(self, mnt):
+        answer = self.attempt("list", lambda: set(os.listdir(mnt)))
+        if not isinstance(answer, int):
+            self.assertLessEqual({"v0", "v1", "latest", "incoming", "history"}, answer)
+        self.attempt("list", lambda: os.listdir(mnt / "incoming"))
+        self.attempt("list", lambda: os.stat(mnt / "v0/data.jsonl").st_size)
+
+    def put(self, path, data):
+        """Creates, writes and closes; how far it came and the answer."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        fd = self.attempt("create", lambda: os.open(path, flags, 0o644))
+        if fd < 0:
+            return "create", fd
+        written = self.attempt("write", lambda: os.write(fd, data))
+        return "close" if written > 0 else "write", self.attempt("close", lambda: os.close(fd) or 0)
+
+    def committed(self, row):
+        """Whether it is in the table; the log is read behind the daemon's back."""
+        version = self.versions(self.root)[-1]
+        data = self.data(self.root, version)
+        self.assertLessEqual(data.count(row), 1, "twice")
+        return row in data
+
+    def drop(self, mnt):
+        self.number += 1
+        row = b'{"id":%d}\n' % (1000 + self.number)
+        step, answer = self.put(mnt / f"incoming/good{self.number}", row)
+        if step == "close":
+            self.assertEqual(self.committed(row), answer == 0, f"close said {answer}")
+        else:
+            self.assertFalse(self.committed(row))
+
+    def refuse(self, mnt):
+        self.number += 1
+        before = self.versions(self.root)
+        path = mnt / f"incoming/bad{self.number}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        fd = self.attempt("create", lambda: os.open(path, flags, 0o644))
+        if fd < 0:
+            return
+        written = self.attempt("write", lambda: os.write(fd, b'{"id":"x"}\n'))
+        try:
+            os.close(fd)
+            answer = 0
+        except OSError as error:
+            answer = error.errno
+        self.assertEqual(self.versions(self.root), before)
+        if written > 0:
+            self.assertNotEqual(answer, 0, "bad rows are acknowledged")
+            self.assertIn(answer, {E.EINVAL} | MAY[self.resource]["close"])
+        self.attempt("unlink", lambda: path.unlink(missing_ok=True))
+
+    def rename(self, mnt):
+        self.number += 1
+        row = b'{"id":%d}\n' % (1000 + self.number)
+        aside = mnt / f"incoming/.r{self.number}.tmp"
+        step, answer = self.put(aside, row)
+        if step == "close" and answer == 0:
+            answer = self.attempt("rename", lambda: os.rename(aside, mnt / f"incoming/r{self.number}") or 0)
+            self.assertEqual(self.committed(row), answer == 0, f"rename said {answer}")
+        self.attempt("unlink", lambda: aside.unlink(missing_ok=True))
+
+    def all_of_them(self, mnt):
+        for request in (self.read, self.list, self.drop, self.refuse, self.rename):
+            request(mnt)
+
+    # -- and afterwards --
+
+    def back(self, mnt):
+        """It is there again: what was left can be removed, and everything works."""
+        mine = self.resource
+        self.resource = "log"  # where nothing may fail
+        try:
+            for name in sorted(os.listdir(mnt / "incoming")):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(mnt / "incoming" / name)
+            self.all_of_them(mnt)
+            self.assertEqual(os.listdir(mnt / "incoming"), [])
+            version = self.versions(self.root)[-1]
+            self.assertEqual(mnt.read("latest/data.jsonl"), self.data(self.root, version))
+        finally:
+            self.resource = mine
+
+    def report(self):
+        print("#", self.resource, {name: sorted(seen) for name, seen in self.seen.items()})
+
+
+class Descriptors(Exhausted):
+    resource = "descriptors"
+    LEFT = range(0, 21) if not SANITIZED else (0, 1, 2, 3, 4, 6, 9, 13, 20)
+
+    @contextlib.contextmanager
+    def left(self, mnt, count):
+        """So many descriptors can be opened besides those that are open."""
+        taken = {int(name) for name in os.listdir(f"/proc/{mnt.pid}/fd")}
+        free = (number for number in range(1 << 20) if number not in taken)
+        limit = next(number for index, number in enumerate(free) if index == count)
+        soft, hard = resource.prlimit(mnt.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(mnt.pid, resource.RLIMIT_NOFILE, (limit, hard))
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # it was the end
+                resource.prlimit(mnt.pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+    def test_requests(self):
+        self.make()
+        with self.mount(self.root) as mnt:
+            mnt.allow_log(".")
+            for count in self.LEFT:
+                with self.subTest(left=count):
+                    with self.left(mnt, count):
+                        self.all_of_them(mnt)
+                    self.back(mnt)
+        self.report()
+
+    def test_the_end(self):
+        self.make()
+        for how in ("umount", "signal"):
+            for count in (0, 1, 2, 5):
+                with self.subTest(how=how, left=count), self.mount(self.root) as mnt:
+                    mnt.allow_log(".")
+                    with self.left(mnt, count):
+                        if how == "umount":
+                            self.ok(["umount", mnt.point])
+                        else:
+                            mnt.daemon.send_signal(signal.SIGTERM)
+                        self.assertEqual(mnt.daemon.wait(BOUND), 0)
+                    mnt.finish()
+
+
+class Preloaded(Exhausted):
+    """With a library between the daemon and its C library."""
+
+    def setUp(self):
+        super().setUp()
+        if SANITIZED:
+            self.skipTest("the sanitizers have an allocator and threads of their own")
+        library = harness.build_root() / "tests/exhaustion/exhaust.so"
+        orders = self.path("orders")
+        orders.write_bytes(bytes(32))
+        with open(orders, "r+b") as file:
+            self.orders = mmap.mmap(file.fileno(), 32)
+        self.env = {"LD_PRELOAD": str(library), "EXHAUST": str(orders)}
+
+    def order(self, succeed=0, fail=0, thread=0):
+        self.orders[8:16] = struct.pack("q", 0)
+        self.orders[0:8] = struct.pack("q", succeed)
+        self.orders[16:24] = struct.pack("q", thread)
+        self.orders[8:16] = struct.pack("q", fail)
+
+    def failed(self):
+        return struct.unpack("q", self.orders[24:32])[0]
+
+
+class Threads(Preloaded):
+    resource = "threads"
+
+    def test_requests(self):
+        self.make()
+        with self.mount(self.root, env=self.env) as mnt:
+            mnt.allow_log(".")
+            self.order(thread=E.EAGAIN)
+            self.all_of_them(mnt)
+            self.order()
+            self.back(mnt)
+            self.all_of_them(mnt)
+            # With those that are there now.
+            self.order(thread=E.EAGAIN)
+            self.all_of_them(mnt)
+            self.order()
+        self.report()
+
+    def test_at_the_start(self):
+        """It says so and mounts nothing, or it serves."""
+        self.make()
+        self.order(thread=E.EAGAIN)
+        point = self.path()
+        point.mkdir()
+        began = time.monotonic()
+        result = harness.run([harness.program("tinydeltafs"), self.root, point], env=self.env)
+        self.assertEqual(result.status, 1, str(result))
+        self.assertIn("no thread", result.error)
+        self.assertLess(time.monotonic() - began, BOUND)
+        self.assertFalse(os.path.ismount(point))
+
+
+class Memory(Preloaded):
+    resource = "memory"
+
+    def test_requests(self):
+        self.make()
+        failed = 0
+        with self.mount(self.root, env=self.env) as mnt:
+            mnt.allow_log(".")
+            for request in (self.read, self.list, self.drop, self.refuse, self.rename):
+                for count in range(ALLOCATIONS):
+                    with self.subTest(request=request.__name__, succeed=count):
+                        self.order(succeed=count, fail=1)
+                        request(mnt)
+                        self.order()
+                for count in (0, 3, 10):
+                    with self.subTest(request=request.__name__, succeed=count, all=True):
+                        self.order(succeed=count, fail=1 << 40)
+                        request(mnt)
+                        self.order()
+                failed, before = self.failed(), failed
+                self.assertGreater(failed, before, request.__name__)
+                self.back(mnt)
+        self.report()
+
+    def test_the_end(self):
+        self.make()
+        for how in ("umount", "signal"):
+            with self.subTest(how=how), self.mount(self.root, env=self.env) as mnt:
+                mnt.allow_log(".")
+                self.order(fail=1 << 40)
+                if how == "umount":
+                    self.ok(["umount", mnt.point])
+                else:
+                    mnt.daemon.send_signal(signal.SIGTERM)
+                self.assertEqual(mnt.daemon.wait(BOUND), 0)
+                self.order()
+                mnt.finish()
+
+
+class Disk(Exhausted):
+    resource = "disk"
+
+    def test_requests(self):
+        below = places.made(self, "tmpfs")
+        self.ok(["mount", "-o", "remount,size=4m", below])
+        self.make(below / "table")
+        with self.mount(self.root) as mnt:
+            mnt.allow_log(".")
+            for left in (0, 1, 2, 3, 4, 8):  # pages
+                with self.subTest(left=left):
+                    self.fill(below, left)
+                    self.all_of_them(mnt)
+                    os.unlink(below / "fill")
+                    self.back(mnt)
+        self.report()
+
+    @staticmethod
+    def fill(below, left):
+        with open(below / "fill", "wb", buffering=0) as out:
+            with contextlib.suppress(OSError):
+                while True:
+                    out.write(b"x" * 4096)
+            size = os.fstat(out.fileno()).st_size
+            out.truncate(max(0, size - left * 4096))
+
+
+class Log(Exhausted):
+    resource = "log"
+
+    def test_requests(self):
+        """stderr is a pipe that nobody reads, and it is full."""
+        self.make()
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.set_blocking(writer, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"x" * 4096)
+        os.set_blocking(writer, True)
+        point = self.path()
+        point.mkdir()
+        argv = [harness.program("tinydeltafs"), self.root, point, "-f"]
+        child = subprocess.Popen(argv, stderr=writer, stdout=subprocess.DEVNULL)
+        os.close(writer)
+        self.addCleanup(child.kill)
+        self.addCleanup(harness.run, ["umount", "-l", point])
+        self.wait_for(lambda: os.path.ismount(point), "mounted")
+        for _ in range(10):
+            self.all_of_them(point)
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(BOUND), 0)
+        os.close(reader)
+
+
+class Proc(Exhausted):
+    resource = "proc"
+
+    def test_requests(self):
+        """/proc is covered."""
+        self.require_root()
+        if not harness._private:
+            self.skipTest("no mount namespace of its own")
+        self.make()
+        with self.mount(self.root) as mnt:
+            mnt.allow_log(".")
+            self.ok(["mount", "-t", "tmpfs", "none", "/proc"])
+            try:
+                self.all_of_them(mnt)
+            finally:
+                self.ok(["umount", "/proc"])
+            self.back(mnt)
+        self.report()
