@@ -568,12 +568,9 @@ int tdl__history_list_once(tdl__history *history, tdl_error *error)
 
 int tdl__history_find_gap(tdl__history *history, tdl_error *error)
 {
-	int r;
+	int r = tdl__history_list_once(history, error);
 
-	pthread_mutex_lock(&history->refreshing);
-	r = history->listed ? probe_gap(history, error) : look_for_gap(history, error);
-	pthread_mutex_unlock(&history->refreshing);
-	return r;
+	return r == 0 ? tdl__history_probe_gap(history, error) : r;
 }
 
 /* ---- What is known ------------------------------------------------------------------------- */

@@ -312,8 +312,8 @@ static bool read_body(int fd, const struct header *header, tdl__history *history
 /* The next text of the file, which ends in NUL. */
 static const char *next_text(const tdl__text *text, size_t *at)
 {
-	const char *start = text->p + *at;
 	size_t left = text->n - *at;
+	const char *start = left > 0 ? text->p + *at : NULL;
 	const char *end = left > 0 ? memchr(start, '\0', left) : NULL;
 
 	if (end == NULL)
@@ -372,7 +372,7 @@ static bool take_metas(tdl__history *history, const struct header *header, const
 	tdl__commit commit = { 0 };
 
 	for (uint64_t i = 0; i < header->metas && good; i++) {
-		const char *start = text->p + *at;
+		const char *start = *at < text->n ? text->p + *at : NULL;
 		const char *end = *at < text->n ? memchr(start, '\n', text->n - *at) : NULL;
 
 		tdl__commit_clear(&commit);
@@ -479,12 +479,12 @@ static bool is_bound(const tdl__history *history, const struct header *header)
 
 /* ---- Whether the log still is what was replayed --------------------------------------------- */
 
-/* Commits that are looked at when an index is read: so many within the longer time, and as many as
- * the shorter time allows. The rest is for tdl_table_verify_log(). */
+/* When an index is read all commits of a log of so many are looked at, within the longer time; of a
+ * longer one as many as the shorter time allows. The rest is for tdl_table_verify_log(). */
 #define LOOKS	     4096
 #define LOOKS_MS     50
 #define MORE_MS	     5
-#define NEWEST_LOOKS 2048
+#define NEWEST_LOOKS 256
 
 static int64_t ms_since(const struct timespec *start)
 {
@@ -529,12 +529,8 @@ static bool log_holds(tdl__history *history)
 		return false;
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	for (uint64_t nth = 0; nth < count; nth++) {
-		if (nth % 64 == 0) {
-			int64_t ms = ms_since(&start);
-
-			if (ms > LOOKS_MS || (nth >= LOOKS && ms >= MORE_MS))
-				break;
-		}
+		if (nth % 64 == 0 && ms_since(&start) >= (count <= LOOKS ? LOOKS_MS : MORE_MS))
+			break;
 		if (!holds(history, pick(nth, count), false))
 			return false;
 	}
