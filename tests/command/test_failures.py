@@ -31,6 +31,10 @@ class Failures(TestCase):
             before = self.versions(table)
             result = self.inject(calls, error, nth, *words(table))
             after = self.versions(table)
+            if b"Sanitizer has encountered a fatal error" in result.err:
+                # The call was its own: it could not read its options, and looks for leaks where
+                # it cannot, in a process that is traced.
+                continue
             with self.subTest(calls=calls, error=error, nth=nth):
                 self.assertEqual(after[: len(before)], before)
                 if result.status == 0:
@@ -41,7 +45,7 @@ class Failures(TestCase):
                     self.assertEqual(result.status, 1, str(result))
                     self.assertRegex(result.error, r"\Aerror: [^\n]+\n\Z")
                     said = re.search(
-                        r"committed as version ([0-9]+), durability unknown: do not "
+                        r"committed as version ([0-9]+), [^:]+: do not "
                         rf"{words(table)[0]} again|standard output: .*; "
                         r"\w+ as version ([0-9]+) nevertheless: do not do it again",
                         result.error,
