@@ -86,10 +86,10 @@ int tdfs_drop_refuse(struct tdfs_incoming *in, struct tdfs_drop *drop, int answe
 	return answer;
 }
 
-static void published(struct tdfs_incoming *in, struct tdfs_drop *drop)
+static void published(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source)
 {
 	free(drop->published);
-	drop->published = strdup(drop->node.name);
+	drop->published = strdup(source); /* a rename has not given it that yet */
 	drop->state = TDFS_PUBLISHED;
 	drop->orphans = false;
 	tdfs_note_drop(in, drop);
@@ -123,11 +123,11 @@ static void commit(struct tdfs_incoming *in, struct tdfs_drop *drop, const char 
 	tdfs_lock(in);
 	drop->answer = 0;
 	if (code == TDL_OK) {
-		published(in, drop);
+		published(in, drop, source);
 	} else if (code == TDL_ERR_PUBLISHED && !error.in_doubt) {
 		drop->answer = in->backend.to_errno(&error);
 		in->backend.say(in->backend.context, drop->node.name, error.message);
-		published(in, drop);
+		published(in, drop, source);
 	} else if (code == TDL_ERR_EMPTY) {
 		tdfs_note_drop(in, drop);
 	} else {

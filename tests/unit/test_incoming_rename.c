@@ -428,6 +428,24 @@ Test(incoming_names, bytes_behind_a_publish_are_a_later_append)
 	cr_expect_eq(world.commits, 2);
 }
 
+/* Not under the temporary one, which would never be committed. */
+Test(incoming_names, they_are_listed_under_the_name_that_a_rename_gave)
+{
+	struct tdfs_handle *handle = create(7, ".a", O_WRONLY);
+
+	write_at(7, handle, "x\n", 0);
+	flush(7, handle);
+	cr_expect_eq(rename_it(7, ".a", "a"), 0);
+	cr_expect_eq(world.commits, 1);
+	world.now += 6000;
+	tdfs_incoming_tidy(in);
+	cr_expect_eq(write_at(7, handle, "y\n", 2), 0);
+	cr_expect_str_eq(listing(), "a");
+	cr_expect_eq(flush(7, handle), 0);
+	release(handle);
+	cr_expect_eq(world.commits, 2);
+}
+
 Test(incoming_names, they_are_listed_under_another_name_where_the_old_one_is_taken)
 {
 	struct tdfs_handle *handle = create(7, "a", O_WRONLY), *fresh;
