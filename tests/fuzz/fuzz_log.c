@@ -85,6 +85,17 @@ struct commit_file {
 	size_t n;
 };
 
+/* The checksum is the right one where the size is. */
+static void put_add(FILE *out, unsigned file, unsigned size, bool with_crc)
+{
+	fprintf(out, "{\"add\":{\"path\":\"%s\",\"size\":%u,\"numRecords\":%u", data[file].path,
+		size, size / 2);
+	if (with_crc)
+		fprintf(out, ",\"crc32c\":%" PRIu32,
+			size == data[file].size ? slow_crc32c(data[file].bytes, size) : 1);
+	fputs("}}", out);
+}
+
 static void put_line(FILE *out, const char *line, size_t n)
 {
 	const char *path = n > 1 ? data[(unsigned char)line[1] % FILES].path : "";
@@ -99,8 +110,7 @@ static void put_line(FILE *out, const char *line, size_t n)
 		      "\"schema\":[{\"name\":\"a\",\"type\":\"int\"}]}}",
 		      out);
 	else if (n == 3 && (*line == '+' || *line == '*'))
-		fprintf(out, "{\"add\":{\"path\":\"%s\",\"size\":%u,\"numRecords\":%u%s}}", path,
-			size, size / 2, *line == '*' ? ",\"crc32c\":1" : "");
+		put_add(out, (unsigned char)line[1] % FILES, size, *line == '*');
 	else if (n == 2 && *line == '-')
 		fprintf(out, "{\"remove\":{\"path\":\"%s\"}}", path);
 	else
@@ -230,6 +240,29 @@ static size_t find_live(const struct version *version, const char *path)
 	return i;
 }
 
+/* What an add does not say of its bytes, the newest one before it of the same file says. */
+static void inherit(struct replay *replay, size_t at)
+{
+	for (size_t i = 0; i < replay->versions[at].commit.count; i++) {
+		struct slow_action *action = &replay->versions[at].commit.actions[i];
+
+		for (size_t v = at + 1; v-- > 0 && action->is_add && !action->has_crc;) {
+			const struct slow_commit *commit = &replay->versions[v].commit;
+
+			for (size_t k = v == at ? i : commit->count; k-- > 0 && !action->has_crc;) {
+				const struct slow_action *other = &commit->actions[k];
+
+				if (!other->is_add || !other->has_crc ||
+				    other->size != action->size ||
+				    strcmp(other->path, action->path) != 0)
+					continue;
+				action->has_crc = true;
+				action->crc = other->crc;
+			}
+		}
+	}
+}
+
 static bool apply(struct version *version)
 {
 	int64_t bytes = 0, rows = 0;
@@ -304,6 +337,7 @@ static void replay_all(struct replay *replay, const struct commit_file *files, s
 		version->columns = version->commit.has_schema ? version->commit.columns
 				   : last != NULL	      ? last->columns
 							      : 0;
+		inherit(replay, i);
 		if (!apply(version)) {
 			replay->huge = true;
 			return;
@@ -333,6 +367,8 @@ static bool bytes_of(const struct version *version, char *out, size_t *n)
 		if (size == 0)
 			continue;
 		if (at < 0 || data[at].size != size)
+			return false;
+		if (file->has_crc && file->crc != slow_crc32c(data[at].bytes, size))
 			return false;
 		memcpy(out + *n, data[at].bytes, size);
 		*n += size;
