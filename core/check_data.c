@@ -19,7 +19,7 @@
 #define VERSIONS_MAX 200
 #define NAMED_MAX    100
 
-#define PIECE ((size_t)1 << 20)
+#define PIECE ((size_t)TDL__BLOCK)
 
 /* A data file, once, with the first version that holds it. */
 struct item {
@@ -151,8 +151,14 @@ static bool collect_file(struct data *data, const tdl__filelist *files, uint64_t
 	    !tdl__reserve(&data->items, &data->cap, data->count + 1, sizeof *data->items))
 		return false;
 	slot = slot_of(data, files, index);
-	if (*slot != 0)
+	if (*slot != 0) {
+		struct item *item = &data->items[*slot - 1];
+
+		/* What any commit says of its bytes they have to be. */
+		if ((files->flags[item->index] & TDL__FILE_HAS_CRC) == 0)
+			item->index = index;
 		return true;
+	}
 	data->items[data->count++] =
 		(struct item){ index, version, tdl__filelist_size(files, index) };
 	*slot = data->count;
@@ -197,6 +203,9 @@ static int collect(struct data *data)
 
 /* What reading a data file through came to. */
 struct content {
+	const uint32_t *blocks; /* what the log says of each; NULL: nothing */
+	uint64_t wrong;		/* the first byte of the first block that is not so */
+	bool is_wrong;
 	uint64_t bytes;
 	uint32_t crc;
 	char last;
@@ -215,7 +224,20 @@ static void free_rows(tdl__rows **rows)
 	tdl__rows_free(*rows);
 }
 
-static int read_content(struct tdl__check *check, int fd, const tdl_schema *schema,
+/* Sums up the next block of a file. */
+static void add_block(struct content *content, const char *bytes, size_t n)
+{
+	uint32_t crc = tdl__crc32c(0, bytes, n);
+	uint64_t block = content->bytes / TDL__BLOCK;
+
+	if (content->blocks != NULL && crc != content->blocks[block] && !content->is_wrong) {
+		content->is_wrong = true;
+		content->wrong = content->bytes;
+	}
+	content->crc = tdl__crc32c_combine(content->crc, crc, n);
+}
+
+static int read_content(struct tdl__check *check, int fd, uint64_t size, const tdl_schema *schema,
 			const char *path, struct content *content)
 {
 	__attribute__((cleanup(free_rows))) tdl__rows *rows =
@@ -232,10 +254,14 @@ static int read_content(struct tdl__check *check, int fd, const tdl_schema *sche
 			return why;
 		if (got == 0)
 			break;
+		if (got > size - content->bytes) {
+			content->bytes += got;
+			return 0;
+		}
 		if (content->rows_result == 0)
 			content->rows_result =
 				tdl__rows_feed(rows, buffer, got, &content->rows_error);
-		content->crc = tdl__crc32c(content->crc, buffer, got);
+		add_block(content, buffer, got);
 		content->last = buffer[got - 1];
 		content->bytes += got;
 		check->bytes += got;
@@ -279,11 +305,16 @@ static void tell(struct tdl__check *check, const struct item *item, const struct
 static void judge_content(struct tdl__check *check, const struct item *item,
 			  const struct promise *promise, const struct content *content)
 {
-	char text[100], where[TDL__PATH_MAX + 32];
+	char text[120], where[TDL__PATH_MAX + 32];
 
 	if (promise->has_crc && content->crc != promise->crc) {
+		if (content->is_wrong)
+			snprintf(text, sizeof text,
+				 "is not what its checksum in the log says, first in the MiB from "
+				 "byte %" PRIu64 " on",
+				 content->wrong);
 		tell(check, item, promise, TDL_DAMAGE, 0,
-		     "is not what its checksum in the log says");
+		     content->is_wrong ? text : "is not what its checksum in the log says");
 		return;
 	}
 	if (content->bytes > 0 && content->last != '\n')
@@ -311,6 +342,7 @@ static int check_file(struct tdl__check *check, const struct item *item)
 	tdl_version_info info;
 	tdl__version known;
 	struct promise promise;
+	tdl__sums sums;
 	tdl_error why;
 	int r = tdl__history_get(history, item->version, &known, &info, check->error);
 
@@ -319,9 +351,11 @@ static int check_file(struct tdl__check *check, const struct item *item)
 	pthread_rwlock_rdlock(&history->lock);
 	promise.key = tdl__filelist_key(&history->files, item->index);
 	promise.records = tdl__filelist_records(&history->files, item->index);
-	promise.has_crc = (history->files.flags[item->index] & TDL__FILE_HAS_CRC) != 0;
-	promise.crc = history->files.crcs[item->index];
+	sums = tdl__filelist_sums(&history->files, item->index);
 	pthread_rwlock_unlock(&history->lock);
+	promise.has_crc = sums.has_crc;
+	promise.crc = sums.crc;
+	content.blocks = sums.blocks;
 	tdl__file_key_path(&promise.key, promise.path);
 	r = tdl__filecache_open(&table->files, &promise.key, item->size, &fd, &why);
 	if (r == TDL_ERR_NOMEM)
@@ -331,7 +365,7 @@ static int check_file(struct tdl__check *check, const struct item *item)
 		tell(check, item, &promise, TDL_DAMAGE, 0, tdl__check_without(why.message, where));
 		return 0;
 	}
-	r = read_content(check, fd, info.schema, promise.path, &content);
+	r = read_content(check, fd, item->size, info.schema, promise.path, &content);
 	if (r == ENOMEM)
 		return tdl__fail_nomem(check->error);
 	if (r != 0) {

@@ -303,6 +303,27 @@ Test(checked, places_of_a_large_table, .timeout = 2000)
 	free_large();
 }
 
+static void keep_problem(void *context, const tdl_problem *problem)
+{
+	snprintf(context, 300, "%s", problem->text);
+}
+
+Test(checked, check_says_where)
+{
+	const tdl_check_options options = { .version = -1 };
+	_cleanup_free_ char *rows = make_rows(3 * MIB, 3);
+	char text[300] = "";
+
+	append_rows(table, rows);
+	cr_assert_eq(tdl_table_check(table, &options, keep_problem, text, &error), 0);
+	cr_assert_str_eq(text, "");
+	flip(part_of(1), 2 * MIB + 5);
+	cr_assert_eq(tdl_table_check(table, &options, keep_problem, text, &error), 0);
+	cr_assert_not_null(strstr(text, "is not what its checksum in the log says, first in the "
+					"MiB from byte 2097152 on"),
+			   "%s", text);
+}
+
 /* ---- What is remembered ---------------------------------------------------------------------- */
 
 static unsigned reads;
