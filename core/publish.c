@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "crc32c.h"
 #include "error.h"
@@ -20,8 +21,10 @@
 #include "tablelock.h"
 
 #define PART_NAME_MAX 44
-/* How often a version may be taken and yet not be seen. */
-#define UNSEEN_MAX 20
+/* How often a version may be taken and yet not be seen: a network file system can remember for
+ * seconds that a name was not there. */
+#define UNSEEN_MAX    24
+#define UNSEEN_MS_MAX 250
 
 static void part_name(char out[PART_NAME_MAX], const char *hex)
 {
@@ -500,6 +503,16 @@ static int look_at_head(tdl_table *table, const tdl__part *part, const tdl_commi
 	return 0;
 }
 
+/* The longer, the more often nothing has changed: some four seconds in all. */
+static void pause_for(int again)
+{
+	long ms = again > 8 ? UNSEEN_MS_MAX : (1L << again) >> 1;
+	struct timespec time = { .tv_nsec = ms * 1000000 };
+
+	if (ms > 0)
+		nanosleep(&time, NULL);
+}
+
 /* Under the publishing lock: tries version after version until one is ours. */
 static int commit(tdl_table *table, enum tdl__change change, const tdl__part *part, int64_t target,
 		  const tdl_commit_options *options, const struct stat *dir, int64_t *version,
@@ -538,6 +551,7 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 		again = *version == lost ? again + 1 : 0;
 		if (again == UNSEEN_MAX)
 			return r == TDL_ERR_NOT_FOUND ? TDL_ERR_IO : r;
+		pause_for(again);
 		lost = *version;
 	}
 }

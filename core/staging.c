@@ -256,6 +256,44 @@ static bool is_taken(int why)
 	return why == ENOENT || why == EEXIST || why == EWOULDBLOCK || why == ESTALE;
 }
 
+static int make_any_folder(tdl_table *table, int incoming, char name[ID_MAX], int *dir, int *file)
+{
+	int why;
+
+	for (int tries = 0;; tries++) {
+		fresh_folder_name(name);
+		why = make_folder(table, incoming, name, dir, file);
+		if (why == 0 || !is_taken(why) || tries == 100)
+			return why;
+	}
+}
+
+/* Makes a folder that was taken away anew, under the same descriptors; 0 also where another thread
+ * has just done so, or it is there. */
+static int renew(tdl_staging *staging)
+{
+	_cleanup_close_ int incoming = -1, dir = -1, locked = -1;
+	char name[ID_MAX];
+	int why = 0;
+
+	pthread_mutex_lock(&staging->renewing);
+	if (!is_there(staging->incoming, staging->name, staging->dir)) {
+		if (open_incoming(staging->table, &incoming, NULL) < 0)
+			why = ENOENT;
+		if (why == 0)
+			why = make_any_folder(staging->table, incoming, name, &dir, &locked);
+		if (why == 0 && (dup3(incoming, staging->incoming, O_CLOEXEC) < 0 ||
+				 dup3(locked, staging->lock, O_CLOEXEC) < 0 ||
+				 dup3(dir, staging->dir, O_CLOEXEC) < 0))
+			why = errno;
+		/* All such names are of one length. */
+		if (why == 0)
+			memcpy(staging->name, name, strlen(name));
+	}
+	pthread_mutex_unlock(&staging->renewing);
+	return why;
+}
+
 int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 {
 	_cleanup_close_ int incoming = -1, dir = -1, locked = -1;
@@ -268,20 +306,16 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 	r = open_incoming(table, &incoming, error);
 	if (r < 0)
 		return r;
-	for (int tries = 0;; tries++) {
-		fresh_folder_name(name);
-		why = make_folder(table, incoming, name, &dir, &locked);
-		if (why == 0)
-			break;
-		if (!is_taken(why) || tries == 100)
-			return tdl__cannot_stage(table, why, error);
-	}
+	why = make_any_folder(table, incoming, name, &dir, &locked);
+	if (why != 0)
+		return tdl__cannot_stage(table, why, error);
 	staging = calloc(1, sizeof *staging);
 	if (staging == NULL || (staging->name = strdup(name)) == NULL) {
 		free(staging);
 		tdl__dead_remove(incoming, name, &(struct tdl__dead){ dir, locked });
 		return tdl__fail_nomem(error);
 	}
+	pthread_mutex_init(&staging->renewing, NULL);
 	pthread_mutex_init(&staging->memory_lock, NULL);
 	pthread_cond_init(&staging->memory_left, NULL);
 	staging->table = table;
@@ -301,6 +335,7 @@ void tdl_staging_free(tdl_staging *staging)
 	close(staging->lock);
 	close(staging->dir);
 	close(staging->incoming);
+	pthread_mutex_destroy(&staging->renewing);
 	pthread_mutex_destroy(&staging->memory_lock);
 	pthread_cond_destroy(&staging->memory_left);
 	free(staging->name);
@@ -404,6 +439,8 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 	/* A failed commit of the same file can have left it behind. */
 	if (why == EEXIST && name == NULL && tdl__sys_unlink(staging->dir, file->file_name) == 0)
 		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
+	if ((why == ENOENT || why == ESTALE) && renew(staging) == 0)
+		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
 	if (why != 0) {
 		tdl_staged_free(file);
 		return tdl__cannot_stage(staging->table, why, error);
@@ -412,6 +449,36 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 	if (geteuid() == 0)
 		tdl__table_adopt(staging->table, file->fd, 0600, NULL);
 	*out = file;
+	return 0;
+}
+
+int tdl__staged_secure(tdl_staged *file, bool *again, tdl_error *error)
+{
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+	tdl_staging *staging = file->staging;
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+	int why;
+
+	*again = false;
+	if (file->file_name == NULL || is_there(staging->dir, file->file_name, file->fd))
+		return 0;
+	why = renew(staging);
+	if (why == 0)
+		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &fd);
+	if (why == 0)
+		why = tdl__sys_fstat(file->fd, &st);
+	if (why == 0)
+		why = tdl__sys_copy(file->fd, fd, (uint64_t)st.st_size);
+	if (why == 0 && dup3(fd, file->fd, O_CLOEXEC) < 0)
+		why = errno;
+	if (why != 0 && fd >= 0)
+		tdl__sys_unlink(staging->dir, file->file_name);
+	if (why != 0)
+		return tdl__cannot_stage(staging->table, why, error);
+	if (geteuid() == 0)
+		tdl__table_adopt(staging->table, file->fd, 0600, NULL);
+	*again = true;
 	return 0;
 }
 

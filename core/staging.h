@@ -23,6 +23,7 @@ struct tdl_staging {
 	int lock;     /* and so does that of the file in it */
 	char *name;
 	atomic_size_t ahead_memory; /* of all its files' validators while they are written */
+	pthread_mutex_t renewing;   /* one at a time makes the folder anew */
 	pthread_mutex_t memory_lock;
 	pthread_cond_t memory_left; /* long_rows has become less */
 	unsigned long_rows;	    /* validators of what is committed that have one */
@@ -64,6 +65,12 @@ int tdl__staged_create_nameless(tdl_staging *staging, const char *hex, tdl_stage
 tdl_staged *tdl__staged_new(tdl_staging *staging, char *file_name);
 /* Leaves its file on the disk for who adopts it: it is this process's no more. */
 void tdl__staged_forget(tdl_staged *file);
+/*
+ * Where somebody took the file's name away (a clone of this machine that does not see our locks),
+ * gives it one again, in a folder that is made anew, with a copy of its bytes; *again says whether.
+ * The descriptor keeps its number. Errors: IO.
+ */
+int tdl__staged_secure(tdl_staged *file, bool *again, tdl_error *error);
 /* Says that files cannot be staged in the table, and why (an errno). */
 int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error);
 

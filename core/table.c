@@ -68,7 +68,10 @@ static int open_dirs(tdl_table *table, const char *path, tdl_error *error)
 							   : ": it has no " TDL__LOG_DIR));
 	if (why != 0)
 		return tdl__fail_errno(error, why, "cannot open %s", path);
+	/* For messages only: one that is too long to be found out is told as it was given. */
 	table->path = realpath(path, NULL);
+	if (table->path == NULL && errno == ENAMETOOLONG)
+		table->path = strdup(path);
 	if (table->path == NULL)
 		return tdl__fail_errno(error, errno, "cannot resolve %s", path);
 	return 0;

@@ -87,6 +87,26 @@ static void free_judge(tdl__judge **judge)
 	tdl__judge_free(*judge);
 }
 
+/* Publishes what is staged in `data`, where that is still there. */
+static int publish_staged(tdl_table *table, enum tdl__change change, tdl_staged *data,
+			  tdl__part *part, const tdl_commit_options *options, int64_t *version,
+			  tdl_error *error)
+{
+	tdl_error why = { 0 };
+	bool again;
+	int r = tdl__publish(table, change, part, -1, options, version, &why);
+
+	if (r == TDL_ERR_IO && why.os_error == ENOENT &&
+	    tdl__staged_secure(data, &again, NULL) == 0 && again) {
+		r = finish_file(table, data, part->size, &why);
+		if (r == 0)
+			r = tdl__publish(table, change, part, -1, options, version, &why);
+	}
+	if (r < 0 && error != NULL)
+		*error = why;
+	return r;
+}
+
 static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation operation, int fd,
 		      const char *name, const tdl_commit_options *options, int64_t *version,
 		      tdl_error *error)
@@ -113,8 +133,8 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 		r = finish_file(table, file, part.size, error);
 	if (r < 0)
 		return r;
-	r = tdl__publish(table, operation == TDL_APPEND ? TDL__APPEND : TDL__OVERWRITE, &part, -1,
-			 &exact, version, error);
+	r = publish_staged(table, operation == TDL_APPEND ? TDL__APPEND : TDL__OVERWRITE, file,
+			   &part, &exact, version, error);
 	if (part.lost)
 		tdl__judge_keep(judge);
 	return r;
@@ -370,7 +390,7 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 			r = finish_file(table, data, part.size, &why);
 	}
 	if (r == 0)
-		r = tdl__publish(table, TDL__APPEND, &part, -1, options, version, &why);
+		r = publish_staged(table, TDL__APPEND, data, &part, options, version, &why);
 	if (r == 0) {
 		tdl_staged_remove(file, NULL);
 	} else if (r != TDL_ERR_PUBLISHED) {

@@ -527,3 +527,68 @@ Test(staging, a_reader_cannot_stage)
 	cr_assert_not(is_there("t/_incoming"));
 	tdl_table_free(reader);
 }
+
+/* ---- Folders that are taken away ------------------------------------------------------------ */
+
+static void take_folder(void *context)
+{
+	const tdl_staging *staging = context;
+
+	if (is_there(in_scratch("t/_incoming/%s", staging->name)))
+		remove_tree(in_scratch("t/_incoming/%s", staging->name));
+}
+
+/* By another machine that does not see our locks, or by hand: it is made anew, and no commit fails
+ * for it. */
+Test(staging, a_folder_that_is_taken_away_is_made_anew)
+{
+	tdl_staging *staging = open_staging();
+	tdl_staged *file;
+	char first[128];
+	int64_t version;
+	struct stat st;
+
+	snprintf(first, sizeof first, "%s", staging->name);
+	take_folder(staging);
+	file = stage(staging, "one", ROW_1);
+	cr_assert_str_neq(staging->name, first);
+	cr_assert_eq(count_in("t/_incoming"), 1);
+	cr_assert_eq(stat(in_scratch("t/_incoming/%s", staging->name), &st), 0);
+	cr_assert_eq(st.st_mode & 07777, 0700);
+	/* With what is in it: the bytes are still to be had. */
+	take_folder(staging);
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s", error.message);
+	tdl_staged_free(file);
+	/* All of _incoming; a file whose rows are rewritten. */
+	file = stage(staging, "two", ROW_RAW);
+	remove_tree("t/_incoming");
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s", error.message);
+	tdl_staged_free(file);
+	tdl_staging_free(staging);
+	expect_version("t", 2, ROW_1 ROW_3);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+Test(staging, a_folder_is_taken_away_at_any_moment, .timeout = 60)
+{
+	unsigned committed = 0;
+
+	for (unsigned nth = 1; nth < 60; nth++) {
+		tdl_staging *staging = open_staging();
+		tdl_staged *file = stage(staging, "x", ROW_1);
+		int64_t version, head = tdl_table_head(table);
+		int r;
+
+		faults_do(nth, take_folder, staging);
+		r = tdl_staged_commit(file, NULL, &version, &error);
+		faults_off();
+		cr_assert_eq(tdl_table_refresh(table, &error), 0);
+		cr_assert_eq(tdl_table_head(table), head + (r == 0), "%u", nth);
+		committed += r == 0;
+		tdl_staged_remove(file, NULL);
+		tdl_staged_free(file);
+		tdl_staging_free(staging);
+		cr_assert_eq(count_in("t/_incoming"), 0, "%u", nth);
+	}
+	cr_assert_eq(committed, 59, "%u", committed);
+}
