@@ -12,6 +12,11 @@
  * open of latest/ sees it. A close while somebody else still has the file open for writing, by
  * dup, fork or exec, in whatever process, returns 0 and commits nothing: (a; b) > f is one commit.
  *
+ * What cannot be seen is no acknowledgement. Where a process may still have the file and nobody can
+ * tell, or there is nothing left to look with, the close is refused with EAGAIN. Of writers into
+ * whom the daemon may not look, the one that opened the file is taken for the last; the close of
+ * any other returns 0, as if somebody else had it, and a later close or the last release commits.
+ *
  * Refused. When rows are bad, or the disk is full, close fails (EINVAL, ENOSPC, EDQUOT, EAGAIN,
  * EIO), the table is as it was, and the file stays in incoming/ with NAME.error beside it, which
  * says why in one line. Rewriting the file, renaming it, or renaming something onto it tries
