@@ -258,21 +258,6 @@ class FewDescriptors(DropCase):
         """To see who has a file takes none of the daemon's descriptors."""
         self.few(lambda: self.drop("(cat $S/s1; sleep .1; cat $S/s1) > $I/x"))
 
-    def test_a_descendant_that_is_far(self):
-        script = (
-            "f = os.open(I + '/x', os.O_CREAT | os.O_WRONLY); os.write(f, d)\n"
-            "r, w = os.pipe(); go, told = os.pipe()\n"
-            "def chain(n):\n"
-            "    if os.fork(): return\n"
-            "    if n == 0: os.close(told); os.read(go, 1); os.write(f, d); os.close(f); os._exit(0)\n"
-            "    chain(n - 1); os.close(f); os.close(told); os.write(w, b'x'); os.wait(); os._exit(0)\n"
-            "chain(8)\n"
-            "for _ in range(8): os.read(r, 1)\n"
-            "try: os.close(f)\n"
-            "finally: os.close(told); os.wait()"
-        )
-        self.few(lambda: self.python(script))
-
 
 class OwnTables(DropCase):
     """A thread with a table of descriptors of its own."""
