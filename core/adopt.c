@@ -15,7 +15,7 @@
 
 struct adoption {
 	tdl_staging *staging;
-	void (*adopted)(void *context, tdl_staged *file, const char *name, int64_t mtime);
+	void (*adopted)(void *context, tdl_staged *file, const tdl_left *left);
 	void *context;
 	unsigned busy;
 	tdl__added added;
@@ -53,6 +53,7 @@ static int take_over(struct adoption *adoption, const char *name, const char *dr
 	tdl_staging *staging = adoption->staging;
 	_cleanup_close_ int fd = -1;
 	tdl_staged *file;
+	tdl_left left;
 	struct stat st;
 	int why = open_staged(adoption, name, &fd, &st);
 
@@ -73,8 +74,11 @@ static int take_over(struct adoption *adoption, const char *name, const char *dr
 	if ((st.st_mode & 07777) != 0600)
 		tdl__sys_chmod(file->fd, 0600);
 	memcpy(file->hex, name, TDL__HEX_MAX - 1);
-	adoption->adopted(adoption->context, file, dropped,
-			  (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000);
+	left.name = dropped;
+	left.mtime = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+	tdl__about_take(file, adoption->from, &st, &left);
+	adoption->adopted(adoption->context, file, &left);
+	free((char *)left.reason);
 	return 0;
 }
 
@@ -177,6 +181,16 @@ static void adopt_files(struct adoption *adoption)
 	adoption->count = 0;
 }
 
+/* About a file that has gone another way. */
+static bool remove_about(void *context, const char *name)
+{
+	const struct adoption *adoption = context;
+
+	if (tdl__about_parse(name))
+		tdl__sys_unlink(adoption->from, name);
+	return true;
+}
+
 static bool adopt_folder(void *context, const char *name)
 {
 	struct adoption *adoption = context;
@@ -202,6 +216,8 @@ static bool adopt_folder(void *context, const char *name)
 	adoption->owner = st.st_uid;
 	why = tdl__sys_list(dead.dir, collect, adoption);
 	adopt_files(adoption);
+	if (why == 0 && adoption->result == 0)
+		(void)tdl__sys_list(dead.dir, remove_about, adoption);
 	if (why != 0 && adoption->result == 0)
 		adoption->result =
 			tdl__cannot_stage(adoption->staging->table, why, adoption->error);
@@ -210,8 +226,7 @@ static bool adopt_folder(void *context, const char *name)
 }
 
 int tdl_staging_adopt(tdl_staging *staging,
-		      void (*adopted)(void *context, tdl_staged *file, const char *name,
-				      int64_t mtime),
+		      void (*adopted)(void *context, tdl_staged *file, const tdl_left *left),
 		      void *context, unsigned *busy, tdl_error *error)
 {
 	struct adoption adoption = {

@@ -520,6 +520,7 @@ void tdl_staged_free(tdl_staged *file)
 	if (file->fd >= 0)
 		close(file->fd);
 	free(file->file_name);
+	free(file->refused);
 	free(file);
 }
 
@@ -539,13 +540,17 @@ int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error)
 		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
 	if (asprintf(&renamed, "%s-%s", file->hex, name) < 0)
 		return tdl__fail_nomem(error);
+	pthread_mutex_lock(&file->lock);
 	why = tdl__sys_rename(file->staging->dir, file->file_name, file->staging->dir, renamed,
 			      true);
-	if (why != 0)
-		return tdl__cannot_stage(file->staging->table, why, error);
-	free(file->file_name);
-	file->file_name = tdl__steal(renamed);
-	return 0;
+	if (why == 0) {
+		char *old = file->file_name;
+
+		file->file_name = tdl__steal(renamed);
+		free(old);
+	}
+	pthread_mutex_unlock(&file->lock);
+	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
 }
 
 void tdl__staged_forget(tdl_staged *file)
@@ -558,10 +563,14 @@ int tdl_staged_remove(tdl_staged *file, tdl_error *error)
 {
 	int why = 0;
 
+	pthread_mutex_lock(&file->lock);
 	if (file->file_name != NULL)
 		why = tdl__sys_unlink(file->staging->dir, file->file_name);
-	if (why != 0 && why != ENOENT)
-		return tdl__cannot_stage(file->staging->table, why, error);
-	tdl__staged_forget(file);
-	return 0;
+	if (why == 0 || why == ENOENT) {
+		tdl__staged_forget(file);
+		tdl__about_forget(file);
+		why = 0;
+	}
+	pthread_mutex_unlock(&file->lock);
+	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
 }

@@ -50,7 +50,12 @@ struct tdl_staged {
 	atomic_bool stop;    /* its preparation: it has been written to */
 	int fd;
 	char hex[TDL__HEX_MAX];
-	char *file_name; /* in the folder; NULL: it is gone */
+	/* Of whom the file that tells about it says so, and what it says of a refusal; with the
+	 * lock held. */
+	bool has_about;
+	unsigned uid, gid, mode;
+	char *refused;	 /* or NULL */
+	char *file_name; /* in the folder; NULL: it is gone; changed with the lock held */
 };
 
 /* Writes this long are judged while the file is written; most files are shorter. */
@@ -71,6 +76,13 @@ void tdl__staged_forget(tdl_staged *file);
  * The descriptor keeps its number. Errors: IO.
  */
 int tdl__staged_secure(tdl_staged *file, bool *again, tdl_error *error);
+/* Whether `name` is that of a file which tells about a staged one. */
+bool tdl__about_parse(const char *name);
+/* Moves what is known about a file from the folder that it was in, and fills all of *left but name
+ * and time; `reason` is to be freed. */
+void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left *left);
+/* Removes it; with the lock held. */
+void tdl__about_forget(tdl_staged *file);
 /* Says that files cannot be staged in the table, and why (an errno). */
 int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error);
 

@@ -425,15 +425,25 @@ TDL_API int tdl_staging_open(tdl_table *table, tdl_staging **staging, tdl_error 
 /* Every tdl_staged of it must be freed before. Removes the folder where nothing is left in it. */
 TDL_API void tdl_staging_free(tdl_staging *staging);
 
+/* A named file that a dead process left. */
+typedef struct tdl_left {
+	const char *name;
+	int64_t mtime; /* ms */
+	/* As tdl_staged_own() was told; else the owner of the file on disk, and 0600. */
+	unsigned uid, gid, mode;
+	/* As tdl_staged_refused() was told, if the file has not changed since, or NULL. */
+	const char *reason;
+} tdl_left;
+
 /*
  * Takes over the named files that dead processes of this machine left, into this folder. For each
- * calls adopted(context, file, name, mtime in ms), which owns `file`. Those that were published
- * already are removed without a call. *busy (may be NULL) gets the number of folders of this
- * machine whose processes still live: try again later. Errors: IO, NOMEM.
+ * calls adopted(context, file, left), which owns `file`; *left is the callee's no longer than the
+ * call. Those that were published already are removed without a call. *busy (may be NULL) gets the
+ * number of folders of this machine whose processes still live: try again later. Errors: IO, NOMEM.
  */
 TDL_API int tdl_staging_adopt(tdl_staging *staging,
-			      void (*adopted)(void *context, tdl_staged *file, const char *name,
-					      int64_t mtime),
+			      void (*adopted)(void *context, tdl_staged *file,
+					      const tdl_left *left),
 			      void *context, unsigned *busy, tdl_error *error);
 
 /*
@@ -446,8 +456,22 @@ TDL_API int tdl_staged_create(tdl_staging *staging, const char *name, tdl_staged
 			      tdl_error *error);
 /* Closes the descriptor; what is on disk stays. */
 TDL_API void tdl_staged_free(tdl_staged *file);
-/* Open for reading and writing; borrowed. After a commit it must not be written to. */
+/* Open for reading and writing; borrowed; -1 after tdl_staged_detach(). After a commit it must not
+ * be written to. */
 TDL_API int tdl_staged_fd(const tdl_staged *file);
+/* Takes the descriptor away, so that a file that waits costs none, and returns it to be closed, or
+ * -1. Nothing else may be under way with the file. tdl_staged_open(), and a commit, open it again.
+ * Errors: IO. */
+TDL_API int tdl_staged_detach(tdl_staged *file);
+TDL_API int tdl_staged_open(tdl_staged *file, tdl_error *error);
+/*
+ * Keeps, for whoever takes the file over: whose it is, with which mode; and one line, why it was
+ * not committed, which holds as long as no byte of the file changes. Nobody reads them on disk:
+ * they change nothing of what may be done with the file there. Errors: IO.
+ */
+TDL_API int tdl_staged_own(tdl_staged *file, unsigned uid, unsigned gid, unsigned mode,
+			   tdl_error *error);
+TDL_API int tdl_staged_refused(tdl_staged *file, const char *reason, tdl_error *error);
 /*
  * Tells that bytes were written to it at `offset`, so that rows written one after the other are
  * validated on the way and a commit need not read them again. Not needed for a file to be

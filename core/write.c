@@ -319,7 +319,7 @@ void tdl_staged_prepare(tdl_staged *file)
 	if (wanted)
 		atomic_store(&file->stop, false);
 	pthread_mutex_unlock(&file->lock);
-	if (!wanted || prepare(file, &judge, &part) < 0)
+	if (!wanted || tdl_staged_open(file, NULL) < 0 || prepare(file, &judge, &part) < 0)
 		return;
 	pthread_mutex_lock(&file->lock);
 	if (!atomic_load(&file->stop)) {
@@ -380,7 +380,9 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 
 	if (file->file_name == NULL)
 		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
-	r = check_synced(file, &why);
+	r = tdl_staged_open(file, &why);
+	if (r == 0)
+		r = check_synced(file, &why);
 	if (r == 0)
 		r = look_at_head(table, &head, &why);
 	if (r == 0 && !take_prepared(file, head.schema, &judge, &part, &data)) {

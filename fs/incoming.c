@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -267,11 +268,23 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 
 /* ---- The ends of a mount ------------------------------------------------------------------ */
 
-void tdfs_incoming_adopt(struct tdfs_incoming *in, void *file, int fd, const char *name,
-			 int64_t mtime)
+/* Whether what backend.reason was told can be understood: the errno then, and the words. */
+static int parse_reason(const char *reason, const char **text)
 {
-	static const char why[] = "incomplete: the mount ended before this file was committed; "
-				  "rename it to commit it as it is, or remove it";
+	char *end;
+	long answer = strtol(reason, &end, 10);
+
+	if (*end != ' ' || answer <= 0 || answer > INT_MAX)
+		return 0;
+	*text = end + 1;
+	return (int)answer;
+}
+
+void tdfs_incoming_adopt(struct tdfs_incoming *in, void *file, int fd, const tdl_left *left)
+{
+	const char *why = "incomplete: the mount ended before this file was committed; "
+			  "rename it to commit it as it is, or remove it";
+	int answer = left->reason ? parse_reason(left->reason, &why) : 0;
 	struct tdfs_drop *drop = NULL;
 	struct stat st;
 	char *free_name;
@@ -279,20 +292,23 @@ void tdfs_incoming_adopt(struct tdfs_incoming *in, void *file, int fd, const cha
 	if (fstat(fd, &st) != 0)
 		memset(&st, 0, sizeof st);
 	tdfs_lock(in);
-	free_name = tdfs_free_name(in, name);
+	free_name = tdfs_free_name(in, left->name);
 	if (free_name)
-		drop = tdfs_drop_new(in, free_name, 0644, st.st_uid, st.st_gid, file, fd);
+		drop = tdfs_drop_new(in, free_name, left->mode, left->uid, left->gid, file, fd);
 	if (drop) {
 		tdfs_inode_appears(&drop->node);
 		drop->size = (uint64_t)st.st_size;
-		drop->node.mtime = (struct timespec){ .tv_sec = mtime / 1000,
-						      .tv_nsec = mtime % 1000 * 1000000 };
-		if (drop->size > 0) {
-			tdfs_drop_taint(drop, why);
+		drop->node.mtime = (struct timespec){ .tv_sec = left->mtime / 1000,
+						      .tv_nsec = left->mtime % 1000 * 1000000 };
+		if (drop->size > 0 || answer) {
+			/* EIO: a writer was killed, or the disk failed. */
+			if (answer == 0 || answer == EIO)
+				tdfs_drop_taint(drop, why);
 			drop->settled = drop->changes;
-			drop->answer = EIO;
+			drop->answer = answer ? answer : EIO;
 			tdfs_note_set(in, drop, why);
 		}
+		tdfs_inode_settle(in, &drop->node);
 	}
 	tdfs_unlock(in);
 	if (!drop)

@@ -53,8 +53,9 @@
  * O_TRUNC they share the file, which is committed at the last close. Unlink while open: cancelled.
  * After a failed write the file has a hole: it is given up, and its close fails.
  *
- * Crash. What was in incoming/ is there again after a crash, marked incomplete and never published
- * by itself. Only attributes are lost.
+ * Crash. What was in incoming/ is there again after a crash or a remount, with its owner, group and
+ * mode, and never published by itself: what was refused says
+ * why once more, whatever else there is is marked incomplete. Only times are lost.
  *
  * HOW
  *
@@ -94,6 +95,8 @@ void tdfs_incoming_stop(struct tdfs_incoming *incoming);
 /* After the last request: the same, if it was not done yet, and the threads end. */
 void tdfs_incoming_end(struct tdfs_incoming *incoming);
 void tdfs_incoming_free(struct tdfs_incoming *incoming);
+/* A listing begins. */
+void tdfs_incoming_listed(struct tdfs_incoming *incoming);
 
 /* What waits has threads of its own by what it is. */
 enum tdfs_queue {
@@ -118,6 +121,13 @@ struct tdfs_backend {
 	int (*create)(void *context, const char *name, void **file, int *fd);
 	int (*rename)(void *context, void *file, const char *name);
 	void (*remove)(void *context, void *file); /* from the disk */
+	/* As tdl_staged_detach() and tdl_staged_open(): what waits costs no descriptor. NULL: it
+	 * may. open() returns an errno. */
+	int (*detach)(void *context, void *file);
+	int (*open)(void *context, void *file, int *fd);
+	/* What tdfs_incoming_adopt() will be told by the next daemon. */
+	void (*own)(void *context, void *file, uid_t uid, gid_t gid, mode_t mode);
+	void (*reason)(void *context, void *file, const char *reason);
 	void (*free)(void *context, void *file);
 	/* The file's bytes have changed: as tdl_staged_begin(), tdl_staged_written() and
 	 * tdl_staged_cut(). NULL: nobody wants to know. */
@@ -157,9 +167,9 @@ void tdfs_incoming_unmake(struct tdfs_incoming *incoming);
  * reference; NULL: it is gone. */
 void tdfs_incoming_found(struct tdfs_incoming *incoming, uint64_t ino, pid_t tid,
 			 struct tdfs_process *process);
-/* A file that a dead daemon left. Takes over `file`. */
-void tdfs_incoming_adopt(struct tdfs_incoming *incoming, void *file, int fd, const char *name,
-			 int64_t mtime);
+/* A file that a dead daemon left. Where there is no reason that backend.reason was told, it is
+ * incomplete. Takes over `file`. */
+void tdfs_incoming_adopt(struct tdfs_incoming *incoming, void *file, int fd, const tdl_left *left);
 /* Ends what outlived its time. True: it is to be called again, within a second or so. */
 bool tdfs_incoming_tidy(struct tdfs_incoming *incoming);
 /* Once it is closed: waits for commits, publishes what nobody holds, says what is left. */

@@ -36,6 +36,7 @@
 #define COMMITS	       16u   /* at a time: each takes memory, and the disk is one */
 #define ADOPT_MS       5000  /* umount does not wait for the daemon that it ends */
 #define ADOPT_STEP_MS  100
+#define ADOPT_AGAIN_MS 3000
 #define TIDY_STEP_MS   1000
 
 struct tdfs_daemon {
@@ -53,7 +54,7 @@ struct tdfs_daemon {
 	bool keeps_house;
 	pthread_mutex_t house_lock;
 	pthread_cond_t house; /* one of these has changed */
-	bool untidy, ending;
+	bool untidy, listed, ending;
 	pthread_mutex_t stop_lock;
 	bool stopped;
 };
@@ -84,6 +85,21 @@ static int staged_rename(void *context, void *file, const char *name)
 	return tdl_staged_rename(file, name, &error) < 0 ? tdfs_errno(&error) : 0;
 }
 
+static int staged_detach(void *context, void *file)
+{
+	return tdl_staged_detach(file);
+}
+
+static int staged_open(void *context, void *file, int *fd)
+{
+	tdl_error error = { 0 };
+
+	if (tdl_staged_open(file, &error) < 0)
+		return tdfs_errno(&error);
+	*fd = tdl_staged_fd(file);
+	return 0;
+}
+
 static void say(void *context, const char *name, const char *text)
 {
 	struct tdfs_daemon *daemon = context;
@@ -104,6 +120,20 @@ static void staged_remove(void *context, void *file)
 
 	if (tdl_staged_remove(file, &error) < 0)
 		say(context, NULL, error.message);
+}
+
+/* Where it fails, what the next daemon takes over is that one's user's alone. */
+static void staged_own(void *context, void *file, uid_t uid, gid_t gid, mode_t mode)
+{
+	tdl_error error = { 0 };
+
+	if (tdl_staged_own(file, uid, gid, mode, &error) < 0)
+		say(context, NULL, error.message);
+}
+
+static void staged_reason(void *context, void *file, const char *reason)
+{
+	(void)tdl_staged_refused(file, reason, NULL);
 }
 
 static void staged_free(void *context, void *file)
@@ -253,25 +283,42 @@ static void find(void *context, uint64_t ino, uid_t uid, pid_t tid)
 
 /* ---- Leftovers ---------------------------------------------------------------------------- */
 
-static void adopted(void *context, tdl_staged *file, const char *name, int64_t mtime)
-{
-	struct tdfs_daemon *daemon = context;
+struct leftovers {
+	struct tdfs_daemon *daemon;
+	unsigned count;
+	char first[256];
+};
 
-	tdfs_msg(LOG_NOTICE, "%s: incoming/%s: left by a mount that ended before it was committed",
-		 tdl_table_path(daemon->table), name);
-	tdfs_incoming_adopt(daemon->incoming, file, tdl_staged_fd(file), name, mtime);
+static void adopted(void *context, tdl_staged *file, const tdl_left *left)
+{
+	struct leftovers *all = context;
+
+	if (all->count++ == 0)
+		snprintf(all->first, sizeof all->first, "%s", left->name);
+	tdfs_incoming_adopt(all->daemon->incoming, file, tdl_staged_fd(file), left);
 }
 
 /* Returns whether it is worth trying again. */
 static bool adopt(struct tdfs_daemon *daemon)
 {
+	struct leftovers left = { .daemon = daemon };
+	const char *table = tdl_table_path(daemon->table);
 	tdl_error error = { 0 };
 	unsigned busy = 0;
 	int code;
 
 	pthread_mutex_lock(&daemon->staging_lock);
-	code = tdl_staging_adopt(daemon->staging, adopted, daemon, &busy, &error);
+	code = tdl_staging_adopt(daemon->staging, adopted, &left, &busy, &error);
 	pthread_mutex_unlock(&daemon->staging_lock);
+	if (left.count == 1)
+		tdfs_msg(LOG_NOTICE,
+			 "%s: incoming/%s: left by a mount that ended before it was committed",
+			 table, left.first);
+	else if (left.count > 1)
+		tdfs_msg(LOG_NOTICE,
+			 "%s: incoming/%s and %u more: left by a mount that ended before they "
+			 "were committed",
+			 table, left.first, left.count - 1);
 	if (code < 0)
 		say(daemon, NULL, error.message);
 	return code == 0 && busy > 0;
@@ -287,6 +334,28 @@ static void untidy(void *context)
 	daemon->untidy = true;
 	pthread_cond_signal(&daemon->house);
 	pthread_mutex_unlock(&daemon->house_lock);
+}
+
+/* Somebody wants to see what there is: a daemon that ended meanwhile may have left something. */
+void tdfs_incoming_listed(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming->daemon;
+
+	pthread_mutex_lock(&daemon->house_lock);
+	daemon->listed = daemon->untidy = true;
+	pthread_cond_signal(&daemon->house);
+	pthread_mutex_unlock(&daemon->house_lock);
+}
+
+static bool was_listed(struct tdfs_daemon *daemon)
+{
+	bool was;
+
+	pthread_mutex_lock(&daemon->house_lock);
+	was = daemon->listed;
+	daemon->listed = false;
+	pthread_mutex_unlock(&daemon->house_lock);
+	return was;
 }
 
 /* Returns after `ms`, at once at the end (false), and sleeps where there is nothing to do. */
@@ -314,18 +383,27 @@ static bool pause_for(struct tdfs_daemon *daemon, long ms, bool something)
 	return going_on;
 }
 
-/* Takes over what a daemon leaves that is just ending; then sees to the ghosts. */
+/*
+ * Takes over what a daemon leaves that is just ending, and sees to the ghosts. A daemon that lives
+ * may end at any time; then it is a look from time to time that finds what it leaves.
+ */
 static void *keep_house(void *argument)
 {
 	struct tdfs_daemon *daemon = argument;
-	int64_t until = steady_ms(NULL) + ADOPT_MS;
-	bool more = true;
+	int64_t until = steady_ms(NULL) + ADOPT_MS, next;
+	bool more = true, others;
 
-	while (adopt(daemon) && steady_ms(NULL) < until)
+	while ((others = adopt(daemon)) && steady_ms(NULL) < until)
 		if (!pause_for(daemon, ADOPT_STEP_MS, true))
 			return NULL;
-	while (pause_for(daemon, TIDY_STEP_MS, more))
+	next = steady_ms(NULL) + ADOPT_AGAIN_MS;
+	while (pause_for(daemon, TIDY_STEP_MS, more || others)) {
 		more = tdfs_incoming_tidy(daemon->incoming);
+		if (steady_ms(NULL) < next || !(others || was_listed(daemon)))
+			continue;
+		others = adopt(daemon);
+		next = steady_ms(NULL) + ADOPT_AGAIN_MS;
+	}
 	return NULL;
 }
 
@@ -406,6 +484,10 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 					.create = staged_create,
 					.rename = staged_rename,
 					.remove = staged_remove,
+					.detach = staged_detach,
+					.open = staged_open,
+					.own = staged_own,
+					.reason = staged_reason,
 					.generation = staged_generation,
 					.written = staged_written,
 					.cut = staged_cut,

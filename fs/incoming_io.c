@@ -77,6 +77,7 @@ static int reopen(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
 	char *name = drop->node.name ? strdup(drop->node.name)
 				     : tdfs_free_name(in, drop->published ? drop->published : "?");
+	struct tdfs_inode node = drop->node;
 	void *file;
 	int fd, why;
 
@@ -84,7 +85,11 @@ static int reopen(struct tdfs_incoming *in, struct tdfs_drop *drop)
 		return ENOMEM;
 	tdfs_unlock(in);
 	why = in->backend.create(in->backend.context, name, &file, &fd);
+	if (why == 0 && in->backend.own)
+		in->backend.own(in->backend.context, file, node.uid, node.gid, node.mode);
 	tdfs_lock(in);
+	while (drop->using_file > 0)
+		pthread_cond_wait(&in->change, &in->lock);
 	if (why == 0 && drop->state != TDFS_PUBLISHED)
 		why = EAGAIN; /* somebody was faster: as well */
 	if (why == 0 && !drop->node.name) {
@@ -294,8 +299,10 @@ int tdfs_incoming_getattr(struct tdfs_incoming *in, uint64_t ino, struct stat *s
 
 int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size)
 {
-	int why;
+	int why = tdfs_drop_wake(in, drop);
 
+	if (why)
+		return why;
 	tdfs_unlock(in);
 	why = ftruncate(drop->fd, (off_t)size) == 0 ? 0 : errno;
 	if (why == 0 && in->backend.cut)
@@ -380,6 +387,10 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 			node->mtime = what & TDFS_SET_MTIME_NOW ? now : change->st_mtim;
 		node->ctime = now;
 		tdfs_inode_stat(node, st);
+		/* What is being committed gets them when it is refused. */
+		if (drop && drop->state == TDFS_OPEN &&
+		    what & (TDFS_SET_MODE | TDFS_SET_UID | TDFS_SET_GID))
+			tdfs_drop_own(in, drop);
 	}
 	node->users--;
 	tdfs_inode_settle(in, node);

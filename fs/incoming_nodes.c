@@ -28,7 +28,10 @@ void tdfs_unlock(struct tdfs_incoming *in)
 	while (trash) {
 		struct tdfs_trash *next = trash->next;
 
-		in->backend.free(in->backend.context, trash->file);
+		if (trash->file)
+			in->backend.free(in->backend.context, trash->file);
+		else
+			close(trash->fd);
 		free(trash);
 		trash = next;
 	}
@@ -214,6 +217,8 @@ void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
 	if (node->name) {
 		if (drop && drop->state == TDFS_PUBLISHED && !drop->keeps_file)
 			tdfs_drop_discard(in, drop);
+		else if (drop && drop->state == TDFS_OPEN)
+			tdfs_drop_rest(in, drop);
 		return;
 	}
 	/* The kernel can remember a published file for as long as it has memory. Whoever asks for
@@ -248,19 +253,99 @@ struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode
 	return drop;
 }
 
+/* ---- Their staged files ------------------------------------------------------------------- */
+
+static void throw_away(struct tdfs_incoming *in, void *file, int fd)
+{
+	struct tdfs_trash *trash = malloc(sizeof *trash);
+
+	if (trash) {
+		*trash = (struct tdfs_trash){ .next = in->trash, .file = file, .fd = fd };
+		in->trash = trash;
+	} else if (file) {
+		in->backend.free(in->backend.context, file);
+	} else {
+		close(fd);
+	}
+}
+
+void tdfs_drop_rest(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	int fd;
+
+	if (!in->backend.detach || !drop->file || drop->fd < 0)
+		return;
+	fd = in->backend.detach(in->backend.context, drop->file);
+	drop->fd = -1;
+	if (fd >= 0)
+		throw_away(in, NULL, fd);
+}
+
+/* Calls of the backend about a file without the lock: until end_using() the drop keeps it. */
+static void begin_using(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	drop->node.users++;
+	drop->using_file++;
+	tdfs_unlock(in);
+}
+
+static void end_using(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	tdfs_lock(in);
+	drop->using_file--;
+	drop->node.users--;
+	pthread_cond_broadcast(&in->change);
+}
+
+int tdfs_drop_wake(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	void *file = drop->file;
+	int fd, why;
+
+	if (drop->fd >= 0)
+		return 0;
+	if (!file || !in->backend.open)
+		return EIO;
+	begin_using(in, drop);
+	why = in->backend.open(in->backend.context, file, &fd);
+	end_using(in, drop);
+	if (why == 0)
+		drop->fd = fd;
+	return why;
+}
+
+void tdfs_drop_own(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	struct tdfs_inode node = drop->node;
+	void *file = drop->file;
+
+	if (!file || !in->backend.own)
+		return;
+	begin_using(in, drop);
+	in->backend.own(in->backend.context, file, node.uid, node.gid, node.mode);
+	end_using(in, drop);
+}
+
+void tdfs_drop_keep_reason(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	void *file = drop->file;
+	char *reason;
+
+	if (!file || !in->backend.reason || !drop->note || !drop->note->text ||
+	    asprintf(&reason, "%d %.*s", drop->answer, (int)strcspn(drop->note->text, "\n"),
+		     drop->note->text) < 0)
+		return;
+	begin_using(in, drop);
+	in->backend.reason(in->backend.context, file, reason);
+	end_using(in, drop);
+	free(reason);
+}
+
 void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
-	struct tdfs_trash *trash;
-
 	if (!drop->file)
 		return;
-	trash = malloc(sizeof *trash);
-	if (trash) {
-		*trash = (struct tdfs_trash){ .next = in->trash, .file = drop->file };
-		in->trash = trash;
-	} else {
-		in->backend.free(in->backend.context, drop->file);
-	}
+	throw_away(in, drop->file, -1);
 	drop->file = NULL;
 	drop->fd = -1;
 }

@@ -64,6 +64,8 @@ static int make_drop(struct tdfs_incoming *in, const char *name, mode_t mode, ui
 
 	tdfs_unlock(in);
 	why = in->backend.create(in->backend.context, name, &file, &fd);
+	if (why == 0 && in->backend.own)
+		in->backend.own(in->backend.context, file, uid, gid, mode & 0777);
 	tdfs_lock(in);
 	if (why)
 		return why;
@@ -153,6 +155,7 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	if (why == 0) {
 		drop->node.lookups++;
 		tdfs_inode_stat(&drop->node, st);
+		tdfs_inode_settle(in, &drop->node);
 	}
 	tdfs_unlock(in);
 	return why;
@@ -304,6 +307,17 @@ static int open_drop(struct tdfs_incoming *in, struct tdfs_drop *drop,
 	}
 }
 
+/* A handle has a descriptor. While it is opened somebody may publish the drop. */
+static int wake_open(struct tdfs_incoming *in, struct tdfs_drop *drop, bool changes)
+{
+	int why = tdfs_drop_wake(in, drop);
+
+	if (why == EIO && !drop->file)
+		return ESTALE;
+	/* The kernel tries once more, and is told what it then is. */
+	return why == 0 && changes && drop->state != TDFS_OPEN ? ESTALE : why;
+}
+
 int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *caller, uint64_t ino,
 		       int flags, struct tdfs_handle **handle)
 {
@@ -328,6 +342,8 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 		why = open_drop(in, drop, caller, flags);
 	else if (drop && !drop->file)
 		why = ESTALE; /* published, and nobody had it open */
+	if (why == 0 && drop)
+		why = wake_open(in, drop, changes);
 	if (why == 0) {
 		*handle = handle_new(in, node, caller, flags);
 		if (!*handle)

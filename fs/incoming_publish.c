@@ -116,8 +116,14 @@ static void commit(struct tdfs_incoming *in, struct tdfs_drop *drop, const char 
 	void *file = drop->file;
 	uid_t uid = drop->writer;
 	bool renames = strcmp(source, drop->node.name) != 0;
-	int code;
+	int code, why = tdfs_drop_wake(in, drop);
+	char text[120];
 
+	if (why) {
+		snprintf(text, sizeof text, "not committed: cannot open it: %s", strerror(why));
+		refuse(in, drop, why, text);
+		return;
+	}
 	tdfs_unlock(in);
 	code = in->backend.commit(in->backend.context, file, source, uid, renames, &error);
 	tdfs_lock(in);
@@ -137,6 +143,7 @@ static void commit(struct tdfs_incoming *in, struct tdfs_drop *drop, const char 
 
 int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source)
 {
+	const struct tdfs_inode before = drop->node;
 	char *copy = strdup(source);
 
 	if (!copy)
@@ -153,6 +160,12 @@ int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const ch
 		refuse(in, drop, EIO, drop->taint);
 	else
 		commit(in, drop, copy);
+	if (drop->state == TDFS_PUBLISHING) {
+		tdfs_drop_keep_reason(in, drop);
+		if (drop->node.mode != before.mode || drop->node.uid != before.uid ||
+		    drop->node.gid != before.gid)
+			tdfs_drop_own(in, drop);
+	}
 	tdfs_drop_thaw(in, drop);
 	drop->node.users--;
 	free(copy);

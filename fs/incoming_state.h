@@ -96,16 +96,17 @@ struct tdfs_table {
 struct tdfs_drop {
 	struct tdfs_inode node;
 	enum tdfs_state state;
-	void *file; /* the backend's; NULL: none */
-	int fd;
-	uint64_t base;	   /* bytes that were published before through this inode */
-	uint64_t size;	   /* bytes staged behind them */
-	uint64_t changes;  /* counts writes and truncations */
-	uint64_t settled;  /* `changes` when it was last published, refused or found empty */
-	int answer;	   /* the outcome then: what further closes get, */
-	uint64_t answered; /* of handles up to this one: `opens` then */
-	uint64_t opens;	   /* counts handles for writing */
-	unsigned writers;  /* of them, those not released */
+	void *file;	     /* the backend's; NULL: none */
+	int fd;		     /* -1: closed, while nobody has it open */
+	unsigned using_file; /* calls of the backend that run without the lock and a handle */
+	uint64_t base;	     /* bytes that were published before through this inode */
+	uint64_t size;	     /* bytes staged behind them */
+	uint64_t changes;    /* counts writes and truncations */
+	uint64_t settled;    /* `changes` when it was last published, refused or found empty */
+	int answer;	     /* the outcome then: what further closes get, */
+	uint64_t answered;   /* of handles up to this one: `opens` then */
+	uint64_t opens;	     /* counts handles for writing */
+	unsigned writers;    /* of them, those not released */
 	unsigned
 		unclosed; /* of them, those that not one close has come for: they are surely open */
 	unsigned writing;
@@ -155,7 +156,8 @@ struct tdfs_daemon;
 /* A staged file that is no longer needed, to be closed when the lock is not held. */
 struct tdfs_trash {
 	struct tdfs_trash *next;
-	void *file;
+	void *file; /* NULL: only a descriptor of it */
+	int fd;
 };
 
 /* Where a node stands among all. */
@@ -279,6 +281,15 @@ struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop 
 /* incoming_io.c */
 /* Sets the size of a frozen drop, an errno; gives the lock up meanwhile. */
 int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size);
+
+/* incoming_nodes.c: what it has on disk. */
+/* Its descriptor goes, where nobody needs it; comes again (an errno; gives the lock up). */
+void tdfs_drop_rest(struct tdfs_incoming *in, struct tdfs_drop *drop);
+int tdfs_drop_wake(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* What its note says is kept on disk. Gives the lock up. */
+void tdfs_drop_keep_reason(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* Its owner and mode are kept on disk. Gives the lock up. */
+void tdfs_drop_own(struct tdfs_incoming *in, struct tdfs_drop *drop);
 
 /* incoming_publish.c: the commit. */
 bool tdfs_drop_commits(const struct tdfs_drop *drop); /* at its close: the name is ordinary */

@@ -157,6 +157,7 @@ int tdfs_incoming_dir_stat(const struct tdfs *tdfs, struct stat *st)
 
 void tdfs_incoming_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+	tdfs_incoming_listed(tdfs_of(req)->incoming);
 	fuse_reply_open(req, fi);
 }
 

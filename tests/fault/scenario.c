@@ -169,7 +169,7 @@ static int run_prepared(const struct scenario *scenario)
 	return run_commit(scenario);
 }
 
-static void take(void *context, tdl_staged *file, const char *name, int64_t mtime)
+static void take(void *context, tdl_staged *file, const tdl_left *left)
 {
 	tdl_staged_free(file);
 }
@@ -313,18 +313,18 @@ static void check_answer(const struct scenario *scenario, int result, int64_t he
 /* Whether the rows of both drops are in the dead folders once more, each once. */
 static int found_one, found_two;
 
-static void look_at(void *context, tdl_staged *file, const char *name, int64_t mtime)
+static void look_at(void *context, tdl_staged *file, const tdl_left *left)
 {
 	char bytes[64] = "";
-	bool one = strcmp(name, "one") == 0;
+	bool one = strcmp(left->name, "one") == 0;
 
 	if (pread(tdl_staged_fd(file), bytes, sizeof bytes - 1, 0) < 0 ||
-	    strcmp(bytes, one			     ? NEW_1
-			  : strcmp(name, "two") == 0 ? NEW_2
-						     : bytes) != 0)
+	    strcmp(bytes, one				   ? NEW_1
+			  : strcmp(left->name, "two") == 0 ? NEW_2
+							   : bytes) != 0)
 		fail(context, "a drop holds\n%s", bytes);
 	found_one += one;
-	found_two += strcmp(name, "two") == 0;
+	found_two += strcmp(left->name, "two") == 0;
 	tdl_staged_remove(file, NULL);
 	tdl_staged_free(file);
 }

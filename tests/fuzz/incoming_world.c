@@ -27,7 +27,7 @@ struct tdfs_process {
 
 struct staged {
 	struct staged *next, **link;
-	int fd;
+	int fd, lent;	  /* lent: to incoming/, while it wants it */
 	ssize_t prepared; /* bytes; -1: none are */
 	char bytes[4096];
 };
@@ -194,7 +194,26 @@ static int play_create(void *context, const char *name, void **file, int *fd)
 	disk = staged;
 	world.live++;
 	*file = staged;
-	*fd = staged->fd;
+	*fd = staged->lent = dup(staged->fd);
+	return 0;
+}
+
+static int play_detach(void *context, void *file)
+{
+	struct staged *staged = file;
+	int fd = staged->lent;
+
+	staged->lent = -1;
+	return fd;
+}
+
+static int play_open(void *context, void *file, int *fd)
+{
+	struct staged *staged = file;
+
+	if (staged->lent < 0)
+		staged->lent = dup(staged->fd);
+	*fd = staged->lent;
 	return 0;
 }
 
@@ -214,6 +233,8 @@ static void play_free(void *context, void *file)
 	*staged->link = staged->next;
 	if (staged->next != NULL)
 		staged->next->link = staged->link;
+	if (staged->lent >= 0)
+		close(staged->lent);
 	close(staged->fd);
 	free(staged);
 	world.live--;
@@ -340,6 +361,8 @@ void world_begin(void)
 						     .create = play_create,
 						     .rename = play_rename,
 						     .remove = play_remove,
+						     .detach = play_detach,
+						     .open = play_open,
 						     .free = play_free,
 						     .generation = play_generation,
 						     .written = play_written,

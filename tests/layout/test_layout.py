@@ -24,7 +24,7 @@ CORE_LAYERS = [
     {"history", "replay"},
     {"index"},
     {"table", "tablelock", "indexing", "snapshot", "describe", "publish"},
-    {"staging", "added", "adopt"},
+    {"staging", "staged", "added", "adopt"},
     {"judge"},
     {"write", "vacuum", "check", "check_data"},
 ]

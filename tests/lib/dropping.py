@@ -101,10 +101,10 @@ class DropCase(TestCase):
             time.sleep(0.01)
 
     def staged(self):
-        """Sizes of the files that are staged on disk."""
+        """Sizes of the files that are staged on disk, without what is kept about them."""
         return sorted(
             os.stat(os.path.join(top, name)).st_size
             for top, _, names in os.walk(self.root / "_incoming")
             for name in names
-            if name[:1] != "."
+            if name[:1] != "." and not name.endswith(".about")
         )

@@ -122,7 +122,7 @@ class Ends(DropCase):
         with self.assertRaises(OSError):
             writer.close()
         self.start()
-        self.mnt.expect_log("incoming/[.a-z]+: left by a mount")
+        self.mnt.expect_log("incoming/[.a-z]+( and [0-9]+ more)?: left by a mount")
         self.assertListed(".t", ".t.error", "bad", "bad.error", "empty", "half", "half.error")
         self.assertIn(b"incomplete", self.mnt.read("incoming/half.error"))
         self.assertEqual(self.mnt.read("incoming/half"), ROW)

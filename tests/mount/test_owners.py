@@ -2,11 +2,13 @@
 """Whose a file in incoming/ is, and who may look into it: two users of one mount of root's."""
 
 import concurrent.futures
+import contextlib
 import os
 import stat
 
 import harness
-from dropping import BAD, DropCase
+from dropping import DropCase
+from users import NOBODY, UserCase
 
 ANN, BEN = 1234, 65534  # both may drop
 
@@ -133,3 +135,128 @@ class Races(TwoUsers):
         self.assertEqual(got, 0)
         # The kernel looks again once; only who is unlucky twice hears of it.
         self.assertLess(stale, 20 * float(self.seconds))
+
+
+class Remounts(TwoUsers):
+    """What was there is there again, and is its owner's."""
+
+    def again(self, how="unmount"):
+        self.mnt.allow_log("left by a mount|not committed")
+        getattr(self.mnt, how)()
+        self.start()
+        self.mnt.allow_log("left by a mount", "incoming/")
+        self.wait_for(lambda: stat.S_IMODE(os.stat(self.inc).st_mode) & 0o777 == self.mode, "the mode")
+
+    def test_owner_and_mode(self):
+        modes = {"plain": 0o644, "private": 0o600, "group": 0o660, "shown": 0o444, "none": 0}
+        for how in ("unmount", "kill"):
+            with self.subTest(how=how):
+                for name, mode in modes.items():
+                    self.by(ANN, f"cat $S/bad > $I/{name}; chmod {mode:o} $I/{name}")
+                self.by(ANN, "umask 077; cp $S/bad $I/umask; umask 0; cp $S/bad $I/.temporary; touch $I/empty")
+                self.by(ANN, "umask 077; cp $S/bad $I/set; chmod 7640 $I/set")
+                modes.update({"umask": 0o600, ".temporary": 0o644, "empty": 0o666, "set": 0o640})
+                os.chown(self.inc / "shown", BEN, ANN)
+                for _ in range(2):
+                    self.again(how)
+                    for name, mode in modes.items():
+                        owner = BEN if name == "shown" else ANN
+                        self.assertEqual(self.attributes(name), (owner, ANN, mode), name)
+                    self.by(BEN, "cat $I/private", 1)
+                    self.by(BEN, "cat $I/private.error", 1)
+                    self.by(BEN, "cat $I/plain")
+                # Its owner gets at it, and nobody else takes it away.
+                self.by(BEN, "rm $I/private", 1)
+                self.by(ANN, "mv $I/private $I/other.tmp; cat $I/other.tmp; rm $I/*.tmp")
+                with self.grows(1, 1):
+                    self.by(ANN, "cp $S/s1 $I/plain")
+                for name in self.mnt.names("incoming"):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(self.inc / name)
+
+    def test_the_reason(self):
+        """What was refused is called refused."""
+        self.by(ANN, "cp $S/bad $I/bad; cp $S/bad $I/changed; true")
+        self.by(ANN, "echo '{\"i\":1}' >> $I/changed; cat $S/s1 > $I/.half")
+        said = (self.inc / "bad.error").read_text()
+        self.assertIn("expected int", said)
+        self.python(
+            "f = os.open(I + '/killed', os.O_CREAT | os.O_WRONLY); os.write(f, d); os.kill(os.getpid(), 9)",
+            user=ANN,
+        )
+        killed = (self.inc / "killed.error").read_text()
+        self.assertIn("was killed", killed)
+        for how in ("unmount", "kill", "unmount"):
+            self.again(how)
+            self.assertEqual((self.inc / "bad.error").read_text(), said)
+            self.assertEqual((self.inc / "killed.error").read_text(), killed)
+            self.assertIn("incomplete: the mount ended", (self.inc / ".half.error").read_text())
+        # It is all there: whoever repairs it and closes it has it tried again.
+        with self.grows(1, 3):
+            self.by(ANN, "cp $S/s3 $I/bad")
+        with self.grows(1, 1):
+            self.by(ANN, "mv $I/killed $I/k2")
+
+    def test_a_reason_of_other_bytes(self):
+        self.by(ANN, "cp $S/bad $I/x; true")
+        f = os.open(self.inc / "x", os.O_WRONLY | os.O_APPEND)
+        os.write(f, b'{"i":3}\n')
+        self.mnt.kill()
+        with contextlib.suppress(OSError):
+            os.close(f)
+        self.start()
+        self.mnt.allow_log("left by a mount")
+        self.assertIn("incomplete: the mount ended", (self.inc / "x.error").read_text())
+
+    def test_a_thousand_are_one_line(self):
+        self.by(ANN, "for i in {1..300}; do : > $I/e$i; done")
+        self.again("kill")
+        self.assertEqual(len(self.mnt.names("incoming")), 300)
+        self.assertEqual(self.mnt.log().count("\n"), 1)
+        self.assertIn("and 299 more", self.mnt.log())
+
+    def test_a_daemon_that_ends_late(self):
+        """One that still lives when another one starts, and is killed then."""
+        self.by(ANN, "umask 077; cp $S/bad $I/x; true")
+        self.mnt.allow_log("incoming/")
+        late = self.mnt
+        self.mnt = self.mount(self.root, self.path("second"), options=self.options).start()
+        self.mnt.allow_log("left by a mount")
+        self.assertEqual(self.mnt.names("incoming"), [])
+        late.kill()
+        self.wait_for(lambda: self.mnt.names("incoming") == ["x", "x.error"], "what it left is listed")
+        self.inc = self.mnt / "incoming"
+        self.assertEqual(self.attributes("x"), (ANN, ANN, 0o600))
+
+    def test_a_daemon_that_came_later_and_ends_first(self):
+        with self.mount(self.root, self.path("second"), options=self.options) as second:
+            second.allow_log("incoming/")
+            (second / "incoming/.half").write_bytes(b"x")
+            self.assertListed()
+            second.kill()
+        self.mnt.expect_log("incoming/.half: left by a mount")
+        self.wait_for(lambda: self.mnt.names("incoming") == [".half", ".half.error"], "what it left is listed")
+
+
+class OrdinaryDaemon(UserCase):
+    """One of an ordinary user's, whose own modes must not stand in its way."""
+
+    def test_remount(self):
+        bad = self.file("bad\n", "bad")
+        modes = {"plain": 0o644, "private": 0o600, "shown": 0o444, "none": 0}
+        for round in range(3):
+            mount = self.mount(self.table_path, self.point, user=NOBODY)
+            mount.program = self.programs["tinydeltafs"]
+            mount.allow_log("incoming/")
+            with mount as mnt:
+                for name, mode in modes.items():
+                    path = mnt / f"incoming/{name}"
+                    if round == 0:
+                        harness.run(["cp", bad, path], user=NOBODY)
+                        self.user(["chmod", f"{mode:o}", path])
+                    said = self.user(["stat", "-c", "%u %a", path]).text.split()
+                    self.assertEqual((int(said[0]), int(said[1], 8)), (NOBODY, mode), name)
+                if round == 2:
+                    self.user(["cp", "-f", self.file([{"id": 1}]), mnt / "incoming/none"])
+                    self.user(["sh", "-c", "chmod u+rw $0/shown; cat $1 > $0/shown", mnt / "incoming", self.file([{"id": 2}])])
+                    self.assertEqual(self.user(["cat", mnt / "latest/data.jsonl"]).out, b'{"id":1}\n{"id":2}\n')

@@ -16,7 +16,7 @@
 /* ---- The world ---------------------------------------------------------------------------- */
 
 struct staged {
-	int fd;
+	int fd, lent; /* lent: to incoming/, while it wants it */
 	char name[256];
 	bool removed;
 	uint64_t generation;
@@ -40,8 +40,42 @@ int play_create(void *context, const char *name, void **file, int *fd)
 	world.creates++;
 	world.live++;
 	*file = staged;
-	*fd = staged->fd;
+	*fd = staged->lent = dup(staged->fd);
+	world.lent++;
 	return 0;
+}
+
+static int play_detach(void *context, void *file)
+{
+	struct staged *staged = file;
+	int fd = staged->lent;
+
+	staged->lent = -1;
+	world.lent--;
+	return fd;
+}
+
+static int play_open(void *context, void *file, int *fd)
+{
+	struct staged *staged = file;
+
+	if (staged->lent < 0) {
+		staged->lent = dup(staged->fd);
+		world.lent++;
+	}
+	*fd = staged->lent;
+	return 0;
+}
+
+static void play_own(void *context, void *file, uid_t uid, gid_t gid, mode_t mode)
+{
+	snprintf(world.owned, sizeof world.owned, "%s %u:%u %o", ((struct staged *)file)->name,
+		 (unsigned)uid, (unsigned)gid, (unsigned)mode);
+}
+
+static void play_reason(void *context, void *file, const char *reason)
+{
+	snprintf(world.reason, sizeof world.reason, "%s", reason);
 }
 
 static int play_rename(void *context, void *file, const char *name)
@@ -57,7 +91,13 @@ static void play_remove(void *context, void *file)
 
 static void play_free(void *context, void *file)
 {
-	close(((struct staged *)file)->fd);
+	struct staged *staged = file;
+
+	if (staged->lent >= 0) {
+		close(staged->lent);
+		world.lent--;
+	}
+	close(staged->fd);
 	free(file);
 	world.live--;
 }
@@ -201,6 +241,10 @@ void play_setup(void)
 					.create = play_create,
 					.rename = play_rename,
 					.remove = play_remove,
+					.detach = play_detach,
+					.open = play_open,
+					.own = play_own,
+					.reason = play_reason,
 					.free = play_free,
 					.generation = play_generation,
 					.written = play_written,
@@ -219,6 +263,22 @@ void play_setup(void)
 	world.in_time = true;
 	in = tdfs_incoming_make(&backend, FIRST);
 	cr_assert_not_null(in);
+}
+
+void adopt(const char *name, const char *text, const char *reason)
+{
+	tdl_left left = { .name = name,
+			  .mtime = 1234000,
+			  .uid = 1000,
+			  .gid = 100,
+			  .mode = 0640,
+			  .reason = reason };
+	void *file;
+	int fd;
+
+	play_create(NULL, name, &file, &fd);
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	tdfs_incoming_adopt(in, file, fd, &left);
 }
 
 void play_teardown(void)

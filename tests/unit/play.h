@@ -21,6 +21,7 @@ struct world {
 	int64_t now;
 	unsigned commits, creates, live;
 	bool in_doubt;	      /* PUBLISHED: perhaps */
+	unsigned lent;	      /* descriptors that incoming/ has */
 	int code;	      /* what the next commits give */
 	bool held;	      /* somebody holds every file */
 	bool own;	      /* whoever opens has it open already */
@@ -34,6 +35,7 @@ struct world {
 	int signal;	/* by this; 0: 9 */
 	char committed[4096], source[256], said[512];
 	char told[256]; /* of writes and cuts, in the order in which the disk hears of them */
+	char owned[320], reason[512]; /* what was last kept on disk */
 	uid_t uid;
 	void (*during_commit)(void), (*during_look)(void), (*during_prepare)(void);
 	bool renames; /* the last commit did */
@@ -48,6 +50,8 @@ extern struct tdfs_incoming *in;
 void run_jobs(void);
 void play_setup(void);
 void play_teardown(void);
+/* A file that a dead daemon left; NULL: without a reason. */
+void adopt(const char *name, const char *text, const char *reason);
 int play_create(void *context, const char *name, void **file, int *fd);
 
 /* Requests of the thread `tid`, whose process has that number too. */

@@ -76,14 +76,18 @@ static struct {
 	tdl_staged *files[10];
 	char names[10][256];
 	int64_t times[10];
+	tdl_left left[10];
+	char *reasons[10];
 	unsigned count;
 } adopted;
 
-static void note(void *context, tdl_staged *file, const char *name, int64_t mtime)
+static void note(void *context, tdl_staged *file, const tdl_left *left)
 {
+	adopted.left[adopted.count] = *left;
+	adopted.reasons[adopted.count] = left->reason != NULL ? strdup(left->reason) : NULL;
 	adopted.files[adopted.count] = file;
-	adopted.times[adopted.count] = mtime;
-	snprintf(adopted.names[adopted.count++], 256, "%s", name);
+	adopted.times[adopted.count] = left->mtime;
+	snprintf(adopted.names[adopted.count++], 256, "%s", left->name);
 }
 
 static unsigned adopt(tdl_staging *staging)
@@ -166,6 +170,108 @@ Test(adopt, what_was_made_readable_to_all_is_taken_up)
 	tdl_staged_free(adopted.files[0]);
 	expect_version("t", 1, ROW_1);
 	tdl_staging_free(staging);
+}
+
+/* ---- What is known about a file ------------------------------------------------------------ */
+
+static void leave_refused(tdl_staging *staging)
+{
+	tdl_staged *closed = stage(staging, "closed", ROW_1 "bad");
+	tdl_staged *changed = stage(staging, "changed", "bad");
+	tdl_staged *wide = stage(staging, "wide", ROW_1);
+
+	cr_assert_eq(tdl_staged_own(closed, 5, 6, 0, &error), 0);
+	close(tdl_staged_detach(closed));
+	cr_assert_eq(tdl_staged_fd(closed), -1);
+	cr_assert_eq(tdl_staged_refused(closed, "closed:2: no", &error), 0);
+	close(tdl_staged_detach(closed));
+	cr_assert_eq(tdl_staged_refused(changed, "changed:1: no", &error), 0);
+	cr_assert_eq(tdl_staged_own(changed, 7, 8, 0640, &error), 0);
+	cr_assert_eq(write(tdl_staged_fd(changed), "x", 1), 1);
+	cr_assert_eq(tdl_staged_refused(wide, "wide:1: no", &error), 0);
+	cr_assert_eq(tdl_staged_own(wide, 4000000000u, 9, 04777, &error), 0);
+	stage(staging, "unknown", "bad");
+}
+
+Test(adopt, the_dead_leave_owners_and_reasons)
+{
+	tdl_staging *staging;
+
+	die_after(leave_refused);
+	/* More than once: who took it over may die, too. */
+	for (int round = 0; round < 2; round++) {
+		staging = open_staging();
+		cr_assert_eq(adopt(staging), 0);
+		cr_assert_eq(adopted.count, 4);
+		cr_assert_eq(count_in("t/_incoming"), 1);
+		for (unsigned i = 0; i < 4; i++) {
+			const char *name = adopted.names[i], *reason = adopted.reasons[i];
+			const tdl_left *left = &adopted.left[i];
+
+			if (strcmp(name, "closed") == 0) {
+				cr_expect(left->uid == 5 && left->gid == 6 && left->mode == 0);
+				cr_expect(reason && strcmp(reason, "closed:2: no") == 0);
+			} else if (strcmp(name, "wide") == 0) {
+				cr_expect(left->uid == 4000000000u && left->gid == 9);
+				cr_expect_eq(left->mode, 0777);
+				cr_expect(reason && strcmp(reason, "wide:1: no") == 0);
+			} else if (strcmp(name, "changed") == 0) {
+				cr_expect(left->uid == 7 && left->gid == 8 && left->mode == 0640);
+				cr_expect_null(reason);
+			} else {
+				cr_expect(left->uid == getuid() && left->mode == 0600);
+				cr_expect_null(reason);
+			}
+			if (round == 1)
+				cr_assert_eq(tdl_staged_remove(adopted.files[i], &error), 0);
+			tdl_staged_free(adopted.files[i]);
+			free(adopted.reasons[i]);
+		}
+		tdl_staging_free(staging);
+	}
+	cr_assert_eq(count_in("t/_incoming"), 0, "nothing about them is left");
+}
+
+static void leave_odd(tdl_staging *staging)
+{
+	tdl_staged *file = stage(staging, "odd", ROW_1);
+	char path[400];
+
+	cr_assert_eq(tdl_staged_own(file, 5, 6, 0777, &error), 0);
+	snprintf(path, sizeof path, "%s",
+		 in_scratch("t/_incoming/%s/%.32s.about", staging->name, file->hex));
+	cr_assert_eq(truncate(path, 3), 0);
+	put(in_scratch("t/_incoming/%s/0123456789abcdef0123456789abcdef.about", staging->name),
+	    "x");
+}
+
+Test(adopt, what_cannot_be_read_about_a_file_is_nothing)
+{
+	tdl_staging *staging;
+
+	die_after(leave_odd);
+	staging = open_staging();
+	cr_assert_eq(adopt(staging), 0);
+	cr_assert_eq(adopted.count, 1);
+	cr_expect(adopted.left[0].uid == getuid() && adopted.left[0].mode == 0600);
+	cr_assert_eq(tdl_staged_remove(adopted.files[0], &error), 0);
+	tdl_staged_free(adopted.files[0]);
+	tdl_staging_free(staging);
+	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+Test(adopt, a_commit_opens_what_was_closed)
+{
+	tdl_staging *staging = open_staging();
+	tdl_staged *file = stage(staging, "a", ROW_1);
+	int64_t version;
+
+	cr_assert_eq(tdl_staged_own(file, 5, 6, 0600, &error), 0);
+	close(tdl_staged_detach(file));
+	cr_assert_eq(tdl_staged_commit(file, NULL, &version, &error), 0, "%s", error.message);
+	tdl_staged_free(file);
+	tdl_staging_free(staging);
+	cr_assert_eq(count_in("t/_incoming"), 0);
 }
 
 Test(adopt, the_living_keep_theirs)

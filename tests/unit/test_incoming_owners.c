@@ -59,13 +59,7 @@ static int ben_removes(const char *name)
 
 static void by_adoption(void)
 {
-	void *file;
-	int fd;
-
-	play_create(NULL, "a", &file, &fd);
-	cr_assert_eq(ftruncate(fd, 2), 0);
-	cr_assert_eq(fchown(fd, 1000, 100), 0);
-	tdfs_incoming_adopt(in, file, fd, "a", 0);
+	adopt("a", "x\n", NULL);
 }
 
 static void by_open_of_what_is_published(void)
@@ -197,4 +191,135 @@ Test(owners, it_appears_while_a_rename_commits)
 	cr_expect_eq(flush(7, kept), 0);
 	cr_expect_str_eq(world.committed, "x\nz\ny\n");
 	leave();
+}
+
+/* ---- What is kept for the next mount ------------------------------------------------------ */
+
+Test(owners, attributes_are_kept)
+{
+	struct tdfs_handle *handle = create(7, "a", O_WRONLY);
+	struct stat change = { .st_mode = 0100640, .st_uid = 1000, .st_gid = 5 }, st;
+	struct tdfs_caller caller = who(7);
+
+	cr_expect_str_eq(world.owned, "a 1000:100 644");
+	cr_assert_neq(lookup(7, "a", &st), 0);
+	cr_assert_eq(tdfs_incoming_setattr(in, &caller, st.st_ino, &change, TDFS_SET_MODE, &st), 0);
+	cr_expect_str_eq(world.owned, "a 1000:100 640");
+	cr_assert_eq(tdfs_incoming_setattr(in, &caller, st.st_ino, &change, TDFS_SET_GID, &st), 0);
+	cr_expect_str_eq(world.owned, "a 1000:5 640");
+	/* What is published is the table's: nobody changes that. */
+	write_at(7, handle, "x\n", 0);
+	cr_assert_eq(flush(7, handle), 0);
+	change.st_mode = 0600;
+	cr_assert_eq(tdfs_incoming_setattr(in, &caller, st.st_ino, &change, TDFS_SET_MODE, &st), 0);
+	cr_expect_eq(st.st_mode & 0777, 0600);
+	cr_expect_str_eq(world.owned, "a 1000:5 640");
+	release(handle);
+}
+
+static struct tdfs_handle *other;
+static uint64_t other_ino;
+
+static void chmod_meanwhile(void)
+{
+	struct stat change = { .st_mode = 0400 }, st;
+	struct tdfs_caller caller = who(7);
+
+	world.during_commit = NULL;
+	cr_assert_eq(tdfs_incoming_setattr(in, &caller, other_ino, &change, TDFS_SET_MODE, &st), 0);
+	cr_expect_str_eq(world.owned, "a 1000:100 644", "not while it may become the table's");
+}
+
+Test(owners, a_mode_that_is_set_during_a_commit_that_fails)
+{
+	other = create(7, "a", O_WRONLY);
+	other_ino = lookup(7, "a", NULL);
+	write_at(7, other, "x\n", 0);
+	world.code = TDL_ERR_SCHEMA;
+	world.during_commit = chmod_meanwhile;
+	cr_expect_eq(flush(7, other), EINVAL);
+	cr_expect_str_eq(world.owned, "a 1000:100 400");
+	cr_expect_str_eq(world.reason, "22 a:1: bad");
+	release(other);
+}
+
+Test(owners, what_was_said_is_said_again)
+{
+	struct stat st;
+
+	adopt("refused", "x\n", "22 refused:1: bad");
+	adopt("killed", "x\n", "5 incomplete: its writer p was killed");
+	adopt("hole", "", "28 not committed: a write failed");
+	adopt("half", "x\n", NULL);
+	adopt("odd", "x\n", "nonsense");
+	adopt("empty", "", NULL);
+	cr_expect_str_eq(note("refused.error"), "refused:1: bad\n");
+	cr_expect_str_eq(note("killed.error"), "incomplete: its writer p was killed\n");
+	cr_expect_str_eq(note("hole.error"), "not committed: a write failed\n");
+	cr_expect_eq(strncmp(note("half.error"), "incomplete: the mount ended", 27), 0);
+	cr_expect_eq(strncmp(note("odd.error"), "incomplete: the mount ended", 27), 0);
+	cr_expect_eq(lookup(7, "empty.error", NULL), 0);
+	cr_assert_neq(lookup(7, "refused", &st), 0);
+	cr_expect_eq(st.st_mode, S_IFREG | 0640);
+	cr_expect_eq(st.st_uid, 1000);
+	cr_assert_neq(lookup(7, "refused.error", &st), 0);
+	cr_expect_eq(st.st_mode, S_IFREG | 0440);
+	/* What is all there is tried again by whoever adds to it; what is half is not. */
+	world.now += 10000;
+	(void)tdfs_incoming_tidy(in);
+	cr_expect_eq(world.commits, 0);
+	tdfs_incoming_settle(in);
+	cr_expect_eq(world.commits, 0);
+}
+
+Test(owners, what_waits_has_no_descriptor)
+{
+	struct tdfs_handle *handle = create(7, "a.tmp", O_RDWR);
+	char text[8];
+	size_t got;
+
+	write_at(7, handle, "x\n", 0);
+	cr_expect_eq(flush(7, handle), 0);
+	cr_expect_eq(world.lent, 1);
+	release(handle);
+	run_jobs();
+	cr_expect_eq(world.lent, 0);
+	cr_assert_eq(open_it(7, "a.tmp", O_RDWR | O_APPEND, &handle), 0);
+	cr_expect_eq(world.lent, 1);
+	append_at(7, handle, "y\n", 2);
+	cr_expect_eq(tdfs_incoming_read(in, handle, text, sizeof text, 0, &got), 0);
+	cr_expect(got == 4 && memcmp(text, "x\ny\n", 4) == 0);
+	(void)flush(7, handle);
+	release(handle);
+	run_jobs();
+	cr_expect_eq(world.lent, 0);
+	/* Not open, it is cut, renamed and committed. */
+	{
+		struct stat change = { .st_size = 2 }, st;
+		struct tdfs_caller caller = who(7);
+
+		cr_assert_neq(lookup(7, "a.tmp", &st), 0);
+		cr_assert_eq(
+			tdfs_incoming_setattr(in, &caller, st.st_ino, &change, TDFS_SET_SIZE, &st),
+			0);
+		cr_expect_eq(st.st_size, 2);
+		run_jobs();
+		cr_expect_eq(world.lent, 0);
+	}
+	world.code = TDL_ERR_SCHEMA;
+	cr_expect_eq(rename_it(7, "a.tmp", "a"), EINVAL);
+	run_jobs();
+	cr_expect_eq(world.lent, 0);
+	world.code = 0;
+	cr_expect_eq(rename_it(7, "a.tmp", "a"), 0);
+	cr_expect_str_eq(world.committed, "x\n");
+	/* By mknod, too. */
+	{
+		struct tdfs_caller caller = who(7);
+		struct stat st;
+		unsigned before = world.lent;
+
+		cr_assert_eq(tdfs_incoming_create(in, &caller, "b", 0600, 0, &st, NULL), 0);
+		cr_expect_eq(world.lent, before);
+	}
 }
