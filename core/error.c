@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "scan.h"
+#include "json/scan.h"
 
 char *tdl__printable(char *out, size_t cap, const char *text, size_t n)
 {

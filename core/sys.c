@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "util.h"
+#include "util/util.h"
 
 int (*tdl__sys_hook)(enum tdl__op op, const char *name);
 void (*tdl__sys_done)(enum tdl__op op, int fd, const char *name, int to_dir, const char *to);

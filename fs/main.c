@@ -12,20 +12,20 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "background.h"
 #include "buffers.h"
 #include "daemon.h"
+#include "daemonize.h"
 #include "gate.h"
-#include "incoming.h"
+#include "incoming/incoming.h"
+#include "mountpoint.h"
 #include "msg.h"
 #include "ops.h"
 #include "opts.h"
-#include "passthrough.h"
-#include "place.h"
-#include "readers.h"
 #include "remount.h"
 #include "serve.h"
-#include "tree.h"
+#include "versions/open_file.h"
+#include "versions/passthrough.h"
+#include "versions/tree.h"
 
 #define EXIT_USAGE 2
 

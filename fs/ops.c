@@ -16,7 +16,7 @@
 
 #include "buffers.h"
 #include "opts.h"
-#include "passthrough.h"
+#include "versions/passthrough.h"
 
 _Static_assert(TDFS_MAX_READ <= TDFS_BUFFER_SIZE, "an answer has room");
 

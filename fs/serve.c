@@ -26,9 +26,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "background.h"
+#include "daemonize.h"
 #include "gate.h"
-#include "incoming.h"
+#include "incoming/incoming.h"
 #include "msg.h"
 #include "notify.h"
 #include "opts.h"

@@ -3,7 +3,7 @@
 #define TDFS_SERVE_H
 
 #include "daemon.h"
-#include "place.h"
+#include "mountpoint.h"
 
 /*
  * Mounts tdfs->session and answers requests until the file system is unmounted or SIGTERM or SIGINT

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nearest.h"
 #include "output.h"
+#include "suggest.h"
 
 static const char help_text[] = "show this help and exit";
 

@@ -11,8 +11,8 @@
 
 #include "command.h"
 #include "interrupt.h"
-#include "nearest.h"
 #include "output.h"
+#include "suggest.h"
 
 static const struct command *const commands[] = {
 	&command_create,  &command_append, &command_overwrite, &command_read,	&command_describe,

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grid.h"
-#include "jsonout.h"
+#include "columns.h"
+#include "json.h"
 #include "output.h"
 
 /* The one after `version` in the order in which they are shown. */

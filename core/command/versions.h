@@ -3,7 +3,7 @@
 #define VERSIONS_H
 
 #include "command.h"
-#include "look.h"
+#include "term.h"
 
 /*
  * Versions, as they are shown: which ones, in which order and with how much about each.

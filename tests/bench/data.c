@@ -19,12 +19,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "action.h"
-#include "crc32c.h"
-#include "log.h"
-#include "publish.h"
-#include "schema.h"
-#include "util.h"
+#include "commit/publish.h"
+#include "log/action.h"
+#include "log/log.h"
+#include "row/schema.h"
+#include "util/crc32c.h"
+#include "util/util.h"
 
 #define LONGEST_ROW 512
 #define SHARED_MOST 4096

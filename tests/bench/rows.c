@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "crc32c.h"
-#include "rows.h"
+#include "row/stream.h"
+#include "util/crc32c.h"
 
 #define CHUNK	((size_t)1 << 20)
 #define LONGEST ((size_t)4096)

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commit/staging.h"
 #include "scratch.h"
-#include "staging.h"
 #include "tables.h"
 
 #define ROW(n, name) "{\"id\":" #n ",\"name\":\"" name "\"}\n"

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "action.h"
+#include "log/action.h"
 #include "scratch.h"
 #include "sys.h"
 #include "tables.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "action.h"
 #include "fuzz.h"
+#include "log/action.h"
 #include "slow_commit.h"
 
 static void need(bool holds)

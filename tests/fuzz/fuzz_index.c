@@ -12,12 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "crc32c.h"
 #include "fuzz.h"
-#include "index.h"
+#include "log/index.h"
 #include "scratch.h"
-#include "table.h"
+#include "table/table.h"
 #include "tables.h"
+#include "util/crc32c.h"
 
 /* Where things are in the file; index.h has its order. */
 #define HEADER	   256u

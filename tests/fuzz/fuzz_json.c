@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "json.h"
 #include "slow_json.h"
+#include "json/json.h"
 
 static bool same(tdl__span span, const struct slow_node *node)
 {

@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "index.h"
+#include "log/index.h"
 #include "scratch.h"
 #include "slow_commit.h"
 #include "slow_json.h"
-#include "table.h"
+#include "table/table.h"
 
 #define COMMITS_MAX 24
 #define FILES	    16

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "json.h"
 #include "rows_run.h"
 #include "slow_json.h"
 #include "slow_rows.h"
+#include "json/json.h"
 
 static const char *const schemas[][6] = {
 	{ "a:int" },

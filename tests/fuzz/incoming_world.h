@@ -2,7 +2,7 @@
 #ifndef INCOMING_WORLD_H
 #define INCOMING_WORLD_H
 
-#include "incoming.h"
+#include "incoming/incoming.h"
 
 /*
  * The machine round incoming/ for the sequence fuzzer: processes with descriptors, /proc as the

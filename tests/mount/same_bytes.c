@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "crc32c.h"
+#include "util/crc32c.h"
 
 #define ROW	16	    /* {"i":123456789} and its newline */
 #define LONG	(8 << 10)   /* rows: more than the daemon validates while they are written */

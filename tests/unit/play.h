@@ -6,7 +6,7 @@
 
 #include <criterion/criterion.h>
 
-#include "incoming.h"
+#include "incoming/incoming.h"
 
 #define FIRST (UINT64_C(1) << 62) /* the first inode number */
 

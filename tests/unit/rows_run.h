@@ -2,7 +2,7 @@
 #ifndef ROWS_RUN_H
 #define ROWS_RUN_H
 
-#include "rows.h"
+#include "row/stream.h"
 
 /*
  * Rows in, what became of them out; for the tests of rows. Each chunk is given in memory that ends

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "action.h"
-#include "crc32c.h"
-#include "schema.h"
+#include "log/action.h"
+#include "row/schema.h"
+#include "util/crc32c.h"
 
 static tdl_error error;
 

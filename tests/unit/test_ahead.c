@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ahead.h"
+#include "log/prefetch.h"
 #include "scratch.h"
 #include "tables.h"
 

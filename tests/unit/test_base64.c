@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "base64.h"
+#include "util/base64.h"
 
 static void check(const char *bytes, size_t n, const char *want)
 {

@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "crc32c.h"
 #include "faults.h"
 #include "scratch.h"
-#include "table.h"
+#include "table/table.h"
 #include "tables.h"
+#include "util/crc32c.h"
 
 #define ROW_1 "{\"id\":1,\"name\":\"a\"}\n"
 #define ROW_2 "{\"id\":2,\"name\":\"b\"}\n"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crc32c.h"
+#include "util/crc32c.h"
 
 static void check(const void *bytes, size_t n, uint32_t sum)
 {

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "faults.h"
-#include "filecache.h"
 #include "scratch.h"
+#include "table/filecache.h"
 
 static tdl_error error;
 static tdl__filecache cache;

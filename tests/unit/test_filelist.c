@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "action.h"
-#include "filelist.h"
+#include "log/action.h"
+#include "log/filelist.h"
 
 #define PART "part-0123456789abcdef0123456789abcdef.jsonl"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
+#include "util/hash.h"
 
 #define COUNT (1u << 14)
 #define MASK  (4 * COUNT - 1)

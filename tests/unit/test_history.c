@@ -15,7 +15,7 @@
 #include "faults.h"
 #include "sanitized.h"
 #include "scratch.h"
-#include "table.h"
+#include "table/table.h"
 #include "tables.h"
 
 static tdl_error error;

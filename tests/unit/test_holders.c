@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "holders.h"
+#include "proc/scan.h"
 
 static int file = -1;
 static uint64_t ino;

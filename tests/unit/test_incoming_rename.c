@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proc.h"
+#include "proc/process.h"
 
 TestSuite(incoming_names, .init = play_setup, .fini = play_teardown, .timeout = 60);
 

@@ -3,7 +3,7 @@
  * The index: what is read back is what was written, and whatever is wrong with it is noticed and
  * does no harm.
  */
-#include "index.h"
+#include "log/index.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "crc32c.h"
-#include "hash.h"
-#include "table.h"
+#include "table/table.h"
+#include "util/crc32c.h"
+#include "util/hash.h"
 
 static char dir[64];
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "instant.h"
+#include "log/instant.h"
 
 #define NOW INT64_C(1795978989788) /* 2026-11-29T19:03:09.788Z */
 

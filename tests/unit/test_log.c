@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "crc32c.h"
 #include "faults.h"
-#include "log.h"
+#include "log/log.h"
 #include "scratch.h"
 #include "tables.h"
+#include "util/crc32c.h"
 
 static tdl_error error;
 static tdl__log log_;

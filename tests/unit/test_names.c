@@ -2,7 +2,7 @@
 /* Which names in incoming/ mean something. */
 #include <criterion/criterion.h>
 
-#include "names.h"
+#include "incoming/name_rules.h"
 
 Test(names, temporary)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "number.h"
+#include "json/number.h"
 
 static bool fits(const char *text)
 {

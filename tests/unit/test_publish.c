@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "faults.h"
-#include "log.h"
+#include "log/log.h"
 #include "scratch.h"
 #include "tables.h"
 

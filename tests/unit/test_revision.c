@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "revision.h"
+#include "log/revision.h"
 
 #define NOW INT64_C(1795978989788)
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "row.h"
+#include "row/parse.h"
+#include "row/schema.h"
 #include "rows_run.h"
-#include "schema.h"
 
 static const char *const names[] = { "a",
 				     "id",

@@ -2,7 +2,7 @@
 /*
  * Sorting rows in bounded memory, against qsort() of all of them.
  */
-#include "rowsort.h"
+#include "extsort.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

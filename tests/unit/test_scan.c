@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scan.h"
+#include "json/scan.h"
 
 enum what {
 	STRING,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schema.h"
+#include "row/schema.h"
 
 static tdl_error error;
 

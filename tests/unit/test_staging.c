@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commit/staging.h"
 #include "faults.h"
 #include "scratch.h"
-#include "staging.h"
 #include "tables.h"
 
 #define ROW_1	"{\"id\":1,\"name\":\"a\"}\n"

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crc32c.h"
 #include "scratch.h"
-#include "table.h"
+#include "table/table.h"
 #include "tables.h"
+#include "util/crc32c.h"
 
 #define ROW "{\"id\":%u,\"name\":\"%0*u\"}\n"
 

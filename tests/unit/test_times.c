@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "log/times.h"
 #include "scratch.h"
 #include "tables.h"
-#include "times.h"
 
 TestSuite(times, .init = scratch_begin, .fini = scratch_end);
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tree.h"
+#include "versions/tree.h"
 
 static char folder[] = "/tmp/test_tree.XXXXXX";
 static struct tdfs_tree tree = { .only = -1 };

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "user_names.h"
+#include "incoming/user_names.h"
 
 static atomic_int asked, away;
 static sem_t gate;

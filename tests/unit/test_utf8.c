@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "utf8.h"
+#include "util/utf8.h"
 
 /* The length of the sequence at p by its definition: the bits say a number, which must need that
  * many bytes and be a character. */

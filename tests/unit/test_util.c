@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "sanitized.h"
-#include "util.h"
+#include "util/util.h"
 
 Test(util, reserve_grows_and_keeps)
 {

@@ -14,10 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commit/staging.h"
+#include "commit/tablelock.h"
 #include "faults.h"
 #include "scratch.h"
-#include "staging.h"
-#include "tablelock.h"
 #include "tables.h"
 
 #define ROW_1 "{\"id\":1,\"name\":\"a\"}\n"

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the log knows of staged files: whether they were published, and whether what was published
+ * is still there.
+ */
+#include "commit/added.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "sys.h"
+#include "util/crc32c.h"
+
+#define PART_NAME_MAX 44
+#define PIECE	      ((size_t)1 << 20)
+
+static void part_name(char out[PART_NAME_MAX], const char *hex)
+{
+	snprintf(out, PART_NAME_MAX, "part-%.32s.jsonl", hex);
+}
+
+static uint64_t *slot_of(const tdl__added *added, const tdl__filelist *files,
+			 const tdl__file_key *key)
+{
+	size_t mask = added->slot_count - 1, at = tdl__file_key_hash(key) & mask;
+
+	for (; added->slots[at] != 0; at = (at + 1) & mask) {
+		tdl__file_key other = tdl__filelist_key(files, added->slots[at] - 1);
+
+		if (tdl__file_key_equal(key, &other))
+			break;
+	}
+	return &added->slots[at];
+}
+
+/* With the history's read lock held. */
+static bool read_on(tdl__added *added, const tdl__filelist *files)
+{
+	size_t want = 1024;
+
+	while (want < 2 * files->count)
+		want *= 2;
+	if (want > added->slot_count) {
+		uint64_t *slots = calloc(want, sizeof *slots);
+
+		if (slots == NULL)
+			return false;
+		free(added->slots);
+		added->slots = slots;
+		added->slot_count = want;
+		added->seen = 0;
+	}
+	for (; added->seen < files->count; added->seen++) {
+		tdl__file_key key = tdl__filelist_key(files, added->seen);
+
+		*slot_of(added, files, &key) = added->seen + 1;
+	}
+	return true;
+}
+
+/* What the log says of a file: its size, and its checksum where it has one. */
+struct said {
+	bool known, has_crc;
+	uint64_t size;
+	uint32_t crc;
+};
+
+static int find(tdl__added *added, const char *hex, struct said *said, tdl_error *error)
+{
+	tdl__history *history = &added->table->history;
+	tdl__file_key key = { .odd = NULL };
+	bool room;
+
+	*said = (struct said){ 0 };
+	tdl__unhex(key.id, hex);
+	pthread_rwlock_rdlock(&history->lock);
+	room = read_on(added, &history->files);
+	if (room) {
+		uint64_t index = *slot_of(added, &history->files, &key);
+
+		if (index > 0) {
+			index--;
+			said->known = true;
+			said->size = tdl__filelist_size(&history->files, index);
+			said->has_crc = (history->files.flags[index] & TDL__FILE_HAS_CRC) != 0;
+			said->crc = history->files.crcs[index];
+		}
+	}
+	pthread_rwlock_unlock(&history->lock);
+	return room ? 0 : tdl__fail_nomem(error);
+}
+
+int tdl__added_fate(tdl__added *added, const char *hex, enum tdl__fate *fate, tdl_error *error)
+{
+	char name[PART_NAME_MAX];
+	struct said said;
+	struct stat st;
+	int why, r = find(added, hex, &said, error);
+
+	if (r < 0)
+		return r;
+	*fate = TDL__FATE_NONE;
+	if (!said.known)
+		return 0;
+	part_name(name, hex);
+	why = tdl__sys_stat(added->table->dir, name, &st);
+	if (why != 0 && why != ENOENT)
+		return tdl__fail_errno(error, why, "cannot look at data file %s/%s",
+				       added->table->path, name);
+	*fate = why == 0 ? TDL__FATE_PUBLISHED : TDL__FATE_LOST;
+	return 0;
+}
+
+static int check_bytes(int fd, const struct said *said, bool *same)
+{
+	_cleanup_free_ char *buffer = malloc(PIECE);
+	uint32_t crc = 0;
+	uint64_t at = 0;
+	struct stat st;
+	int why = buffer == NULL ? ENOMEM : tdl__sys_fstat(fd, &st);
+
+	*same = why == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == said->size;
+	while (why == 0 && *same && said->has_crc) {
+		size_t got;
+
+		why = tdl__sys_pread(fd, buffer, PIECE, at, &got);
+		if (why != 0 || got == 0)
+			break;
+		crc = tdl__crc32c(crc, buffer, got);
+		at += got;
+	}
+	*same = *same && (!said->has_crc || crc == said->crc);
+	return why;
+}
+
+int tdl__added_mend(tdl__added *added, int dir, const char *name, bool *mended, tdl_error *error)
+{
+	tdl_table *table = added->table;
+	_cleanup_close_ int fd = -1;
+	char part[PART_NAME_MAX];
+	struct said said;
+	struct stat st;
+	bool same = false;
+	int why, r = find(added, name, &said, error);
+
+	*mended = false;
+	if (r < 0)
+		return r;
+	part_name(part, name);
+	why = tdl__sys_open(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
+	if (why == 0)
+		why = check_bytes(fd, &said, &same);
+	if (why == ENOMEM)
+		return tdl__fail_nomem(error);
+	/* It is not what is missing. */
+	if (why == ENOENT || why == ELOOP || why == ENXIO || (why == 0 && !same))
+		return 0;
+	if (why == 0)
+		why = tdl__sys_fstat(table->dir, &st);
+	if (why == 0 && tdl__table_adopt(table, fd, tdl__table_file_mode(&st), NULL) < 0)
+		why = EIO;
+	if (why == 0)
+		why = tdl__sys_link(dir, name, table->dir, part);
+	if (why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EMLINK)
+		why = tdl__sys_rename(dir, name, table->dir, part, false);
+	if (why == 0)
+		why = tdl__sys_fsync_dir(table->dir);
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot put back data file %s/%s", table->path,
+				       part);
+	*mended = true;
+	return 0;
+}
+
+void tdl__added_clear(tdl__added *added)
+{
+	free(added->slots);
+	*added = (tdl__added){ 0 };
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Append and overwrite of what a descriptor gives, commits of staged files, restore. The judge
+ * makes data files, publishing commits; what is between them is here.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commit/validate.h"
+#include "error.h"
+#include "row/schema.h"
+#include "sys.h"
+
+/* What a data file must be before it is one: whole, readable by the table's readers, */
+static int make_public(tdl_table *table, tdl_staged *file, uint64_t size, tdl_error *error)
+{
+	struct stat dir, st;
+	int why = tdl__sys_fstat(table->dir, &dir), r;
+
+	if (why == 0)
+		why = tdl__sys_fstat(file->fd, &st);
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
+	if ((uint64_t)st.st_size != size)
+		return tdl__fail(error, TDL_ERR_CONFLICT,
+				 "the staged file changed while it was committed");
+	r = tdl__table_adopt(table, file->fd, tdl__table_file_mode(&dir), error);
+	if (r == 0)
+		tdl__table_spare(file->fd);
+	return r;
+}
+
+/* and durable. */
+static int make_durable(tdl_table *table, tdl_staged *file, tdl_error *error)
+{
+	int why = tdl__sys_fsync(file->fd);
+
+	if (why == 0)
+		return 0;
+	pthread_mutex_lock(&file->lock);
+	file->unsynced = why;
+	pthread_mutex_unlock(&file->lock);
+	return tdl__fail_errno(error, why, "cannot make a data file of %s durable", table->path);
+}
+
+static int finish_file(tdl_table *table, tdl_staged *file, uint64_t size, tdl_error *error)
+{
+	int r = make_public(table, file, size, error);
+
+	return r < 0 ? r : make_durable(table, file, error);
+}
+
+/* A failed fsync is not tried again: the next one would say yes, and of bytes that the kernel has
+ * given up. */
+static int check_synced(tdl_staged *file, tdl_error *error)
+{
+	int why;
+
+	pthread_mutex_lock(&file->lock);
+	why = file->unsynced;
+	pthread_mutex_unlock(&file->lock);
+	return why == 0 ? 0
+			: tdl__fail_errno(error, why,
+					  "what was written could not be made durable, and has to "
+					  "be written anew");
+}
+
+/* The head's version and schema, for rows to be checked against. */
+static int look_at_head(tdl_table *table, tdl_version_info *info, tdl_error *error)
+{
+	tdl__version version;
+	int r;
+
+	if ((table->flags & TDL_OPEN_READ_ONLY) != 0)
+		return tdl__fail(error, TDL_ERR_MISUSE, "%s was opened read-only", table->path);
+	r = tdl__history_refresh(&table->history, error);
+	return r < 0 ? r : tdl__history_get(&table->history, TDL_LATEST, &version, info, error);
+}
+
+static const tdl_commit_options any_version = { .read_version = TDL_LATEST };
+
+static void free_judge(tdl__judge **judge)
+{
+	tdl__judge_free(*judge);
+}
+
+/* Publishes what is staged in `data`, where that is still there. */
+static int publish_staged(tdl_table *table, enum tdl__change change, tdl_staged *data,
+			  tdl__part *part, const tdl_commit_options *options, int64_t *version,
+			  tdl_error *error)
+{
+	tdl_error why = { 0 };
+	bool again;
+	int r = tdl__publish(table, change, part, -1, options, version, &why);
+
+	if (r == TDL_ERR_IO && why.os_error == ENOENT &&
+	    tdl__staged_secure(data, &again, NULL) == 0 && again) {
+		r = finish_file(table, data, part->size, &why);
+		if (r == 0)
+			r = tdl__publish(table, change, part, -1, options, version, &why);
+	}
+	if (r < 0 && error != NULL)
+		*error = why;
+	return r;
+}
+
+static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation operation, int fd,
+		      const char *name, const tdl_commit_options *options, int64_t *version,
+		      tdl_error *error)
+{
+	__attribute__((cleanup(free_judge))) tdl__judge *judge = NULL;
+	tdl_commit_options exact = options != NULL ? *options : any_version;
+	tdl_version_info head;
+	tdl_staged *file;
+	tdl__part part;
+	int r = look_at_head(table, &head, error);
+
+	if (r < 0)
+		return r;
+	/* An overwrite takes the place of what it saw, not of rows that come while it reads. */
+	if (operation == TDL_OVERWRITE && exact.read_version == TDL_LATEST)
+		exact.read_version = head.version;
+	judge = tdl__judge_new(staging, NULL, name, head.schema);
+	if (judge == NULL)
+		return tdl__fail_nomem(error);
+	r = tdl__judge_read(judge, fd, options, error);
+	if (r == 0)
+		r = tdl__judge_finish(judge, &part, &file, error);
+	if (r == 0)
+		r = finish_file(table, file, part.size, error);
+	if (r < 0)
+		return r;
+	r = publish_staged(table, operation == TDL_APPEND ? TDL__APPEND : TDL__OVERWRITE, file,
+			   &part, &exact, version, error);
+	if (part.lost)
+		tdl__judge_keep(judge);
+	return r;
+}
+
+int tdl_table_write(tdl_table *table, enum tdl_operation operation, int fd, const char *name,
+		    const tdl_commit_options *options, int64_t *version, tdl_error *error)
+{
+	tdl_staging *staging;
+	int r = tdl_staging_open(table, &staging, error);
+
+	if (r < 0)
+		return r;
+	r = write_part(table, staging, operation, fd, name, options, version, error);
+	tdl_staging_free(staging);
+	return r;
+}
+
+/* ---- Staged files -------------------------------------------------------------------------- */
+
+static const char *dropped_name(const tdl_staged *file)
+{
+	const char *name = "";
+
+	if (file->file_name != NULL)
+		tdl__staged_parse(file->file_name, &name);
+	return name;
+}
+
+static void free_ahead(void *ahead)
+{
+	tdl__judge_free(ahead);
+}
+
+/* What it has now, of all that there is for what is not committed yet. */
+static size_t count_memory(tdl_staged *file, size_t memory)
+{
+	size_t before = file->ahead_memory;
+
+	file->ahead_memory = memory;
+	return atomic_fetch_add(&file->staging->ahead_memory, memory - before) + memory - before;
+}
+
+static tdl__judge *take_ahead(tdl_staged *file)
+{
+	count_memory(file, 0);
+	file->scattered = true;
+	file->prepared = false;
+	return tdl__steal(file->ahead);
+}
+
+static void forget_ahead(tdl_staged *file)
+{
+	tdl__judge_free(take_ahead(file));
+}
+
+/* A user who may write must not have the memory of everybody. */
+static bool is_too_much(tdl_staged *file)
+{
+	size_t memory = tdl__judge_memory(file->ahead);
+
+	return count_memory(file, memory) > TDL__AHEAD_MEMORY || memory > TDL__LONG_ROW;
+}
+
+/* With the lock held. */
+static void judge_ahead(tdl_staged *file, const void *bytes, size_t n, uint64_t offset)
+{
+	tdl_version_info head;
+
+	/* What is small is judged at once when it is committed. */
+	if (file->ahead == NULL && offset == 0 && n >= TDL__AHEAD_MIN && file->file_name != NULL &&
+	    atomic_load(&file->staging->ahead_memory) < TDL__AHEAD_MEMORY &&
+	    tdl_table_version_info(file->staging->table, TDL_LATEST, &head, NULL) == 0) {
+		file->ahead = tdl__judge_new(file->staging, file, dropped_name(file), head.schema);
+		file->free_ahead = free_ahead;
+	}
+	/* Bytes that come in any other order might yet be written over by some that came before.
+	 * And a refusal has to name the file as it is called then: the commit finds it again. */
+	if (file->ahead == NULL || offset != tdl__judge_taken(file->ahead) ||
+	    tdl__judge_take(file->ahead, bytes, n, NULL) < 0 || is_too_much(file))
+		forget_ahead(file);
+}
+
+uint64_t tdl_staged_begin(tdl_staged *file)
+{
+	uint64_t generation;
+
+	pthread_mutex_lock(&file->lock);
+	atomic_store(&file->stop, true);
+	if (file->prepared)
+		forget_ahead(file);
+	generation = file->generation;
+	pthread_mutex_unlock(&file->lock);
+	return generation;
+}
+
+void tdl_staged_written(tdl_staged *file, uint64_t generation, const void *bytes, size_t n,
+			uint64_t offset)
+{
+	pthread_mutex_lock(&file->lock);
+	/* A preparation may have begun between the two halves of the write. */
+	atomic_store(&file->stop, true);
+	/* Nobody can say what a cut has left of bytes from before it. */
+	if (generation != file->generation || file->prepared)
+		forget_ahead(file);
+	else if (!file->scattered)
+		judge_ahead(file, bytes, n, offset);
+	pthread_mutex_unlock(&file->lock);
+}
+
+void tdl_staged_cut(tdl_staged *file, uint64_t size)
+{
+	pthread_mutex_lock(&file->lock);
+	file->generation++;
+	atomic_store(&file->stop, true);
+	if (file->ahead != NULL)
+		forget_ahead(file);
+	if (size == 0) {
+		file->scattered = false;
+		file->unsynced = 0;
+	}
+	pthread_mutex_unlock(&file->lock);
+}
+
+/* Judges a staged file from where that has got to already. */
+static int judge_staged(tdl_staged *file, const char *name, const tdl_schema *schema,
+			const atomic_bool *stop, tdl__judge **judge,
+			const tdl_commit_options *options, tdl__part *part, tdl_staged **data,
+			tdl_error *error)
+{
+	int r;
+
+	pthread_mutex_lock(&file->lock);
+	*judge = take_ahead(file);
+	pthread_mutex_unlock(&file->lock);
+	if (*judge != NULL)
+		tdl__judge_stop_at(*judge, stop);
+	if (*judge != NULL && tdl__schema_equal(tdl__judge_schema(*judge), schema) &&
+	    tdl__judge_read(*judge, file->fd, options, NULL) == 0 &&
+	    tdl__judge_finish(*judge, part, data, NULL) == 0)
+		return 0;
+	tdl__judge_free(*judge);
+	*judge = tdl__judge_new(file->staging, file, name, schema);
+	if (*judge == NULL)
+		return tdl__fail_nomem(error);
+	tdl__judge_stop_at(*judge, stop);
+	r = tdl__judge_read(*judge, file->fd, options, error);
+	return r < 0 ? r : tdl__judge_finish(*judge, part, data, error);
+}
+
+static int prepare(tdl_staged *file, tdl__judge **judge, tdl__part *part)
+{
+	tdl_table *table = file->staging->table;
+	tdl_version_info head;
+	tdl_staged *data;
+	int r = look_at_head(table, &head, NULL);
+
+	/* Its name on disk may change meanwhile; and a message would have to name it as it is
+	 * called when it is committed. */
+	if (r == 0)
+		r = judge_staged(file, "", head.schema, &file->stop, judge, NULL, part, &data,
+				 NULL);
+	if (r == 0)
+		r = data == file ? make_durable(table, file, NULL)
+				 : finish_file(table, data, part->size, NULL);
+	if (r == 0 && data != file) {
+		/* Who knows how long it waits. */
+		close(data->fd);
+		data->fd = -1;
+	}
+	return r;
+}
+
+void tdl_staged_prepare(tdl_staged *file)
+{
+	__attribute__((cleanup(free_judge))) tdl__judge *judge = NULL;
+	tdl__part part;
+	bool wanted;
+
+	pthread_mutex_lock(&file->lock);
+	wanted = !file->prepared && file->unsynced == 0;
+	if (wanted)
+		atomic_store(&file->stop, false);
+	pthread_mutex_unlock(&file->lock);
+	if (!wanted || tdl_staged_open(file, NULL) < 0 || prepare(file, &judge, &part) < 0)
+		return;
+	pthread_mutex_lock(&file->lock);
+	if (!atomic_load(&file->stop)) {
+		tdl__judge_free(file->ahead);
+		file->ahead = tdl__steal(judge);
+		file->free_ahead = free_ahead;
+		file->prepared = true;
+		file->part = part;
+	}
+	pthread_mutex_unlock(&file->lock);
+}
+
+/* Takes what was prepared, where it is still good. */
+static bool take_prepared(tdl_staged *file, const tdl_schema *schema, tdl__judge **judge,
+			  tdl__part *part, tdl_staged **data)
+{
+	const int flags = O_RDWR | O_NOFOLLOW;
+
+	pthread_mutex_lock(&file->lock);
+	if (file->prepared) {
+		*part = file->part;
+		*judge = take_ahead(file);
+	}
+	pthread_mutex_unlock(&file->lock);
+	if (*judge == NULL)
+		return false;
+	*data = tdl__judge_file(*judge);
+	part->name = (*data)->file_name;
+	if (tdl__schema_equal(tdl__judge_schema(*judge), schema) &&
+	    ((*data)->fd >= 0 ||
+	     tdl__sys_open(part->dir, part->name, flags, 0, &(*data)->fd) == 0) &&
+	    make_public(file->staging->table, *data, part->size, NULL) == 0)
+		return true;
+	tdl__judge_free(*judge);
+	*judge = NULL;
+	return false;
+}
+
+/* Gives a staged file back its mode after a commit of it failed. */
+static void make_private(tdl_staged *file)
+{
+	struct stat st;
+
+	if (tdl__sys_fstat(file->fd, &st) == 0 && (st.st_mode & 07777) != 0600)
+		tdl__sys_chmod(file->fd, 0600);
+}
+
+int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64_t *version,
+		      tdl_error *error)
+{
+	__attribute__((cleanup(free_judge))) tdl__judge *judge = NULL;
+	tdl_table *table = file->staging->table;
+	tdl_version_info head;
+	tdl_staged *data;
+	tdl__part part;
+	tdl_error why = { 0 };
+	int r;
+
+	if (file->file_name == NULL)
+		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
+	r = tdl_staged_open(file, &why);
+	if (r == 0)
+		r = check_synced(file, &why);
+	if (r == 0)
+		r = look_at_head(table, &head, &why);
+	if (r == 0 && !take_prepared(file, head.schema, &judge, &part, &data)) {
+		r = judge_staged(file, dropped_name(file), head.schema, NULL, &judge, options,
+				 &part, &data, &why);
+		if (r == 0)
+			r = finish_file(table, data, part.size, &why);
+	}
+	if (r == 0)
+		r = publish_staged(table, TDL__APPEND, data, &part, options, version, &why);
+	if (r == 0) {
+		tdl_staged_remove(file, NULL);
+	} else if (r != TDL_ERR_PUBLISHED) {
+		make_private(file);
+	} else {
+		/* Who adopts it, knows what became of the commit. */
+		if (part.lost)
+			tdl__judge_keep(judge);
+		if (!why.in_doubt)
+			tdl__staged_forget(file);
+	}
+	if (r < 0 && error != NULL)
+		*error = why;
+	return r;
+}
+
+/* ---- Restore ------------------------------------------------------------------------------- */
+
+/* Every data file that a restore would bring back must be there, whole, and what its checksums
+ * say. */
+static int check_target(tdl_table *table, int64_t target, tdl_error *error)
+{
+	tdl_snapshot *snapshot;
+	uint64_t files;
+	int r = tdl_snapshot_open(table, target, &snapshot, error);
+
+	if (r < 0)
+		return r;
+	files = tdl_snapshot_info(snapshot)->files;
+	for (uint64_t i = 0; i < files && r == 0; i++) {
+		bool checked;
+
+		r = tdl_snapshot_check_file(snapshot, i, UINT64_MAX, &checked, error);
+	}
+	tdl_snapshot_unref(snapshot);
+	return r;
+}
+
+static void free_table(tdl_table **table)
+{
+	tdl_table_free(*table);
+}
+
+int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options *options,
+		      int64_t *version, tdl_error *error)
+{
+	/* What a restore writes into the log stays there: none of it may come from an index. */
+	__attribute__((cleanup(free_table))) tdl_table *replayed = NULL;
+	tdl_commit_options exact = options != NULL ? *options : any_version;
+	tdl_version_info head;
+	int r = tdl__table_replayed(table, &replayed, error);
+
+	if (r == 0)
+		r = look_at_head(replayed, &head, error);
+	if (r < 0)
+		return r;
+	if (target < 0 || target > head.version)
+		return tdl__no_such_version(error, target, table->path, head.version);
+	r = check_target(replayed, target, error);
+	if (r < 0)
+		return r;
+	if (exact.read_version == TDL_LATEST)
+		exact.read_version = head.version;
+	r = tdl__publish(replayed, TDL__RESTORE, NULL, target, &exact, version, error);
+	if (replayed != table)
+		tdl__history_refresh(&table->history, NULL);
+	return r;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looking at a whole table for what is wrong: every commit read from its file, every data file
+ * read, what is left over named. Changes nothing.
+ */
+#include "commit/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commit/added.h"
+#include "commit/staging.h"
+#include "commit/tablelock.h"
+#include "error.h"
+#include "sys.h"
+
+void tdl__check_problem(struct tdl__check *check, enum tdl_severity severity, int64_t version,
+			const char *path, uint64_t line, const char *format, ...)
+{
+	char text[TDL_MESSAGE_MAX], raw[2 * TDL_MESSAGE_MAX], name[2 * TDL_MESSAGE_MAX];
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(raw, sizeof raw, format, args);
+	va_end(args);
+	tdl__printable(text, sizeof text, raw,
+		       n < 0			? 0
+		       : (size_t)n < sizeof raw ? (size_t)n
+						: sizeof raw - 1);
+	tdl__printable(name, sizeof name, path, strlen(path));
+	check->found(check->context, &(tdl_problem){ .severity = severity,
+						     .version = version,
+						     .path = name,
+						     .line = line,
+						     .text = text });
+}
+
+const char *tdl__check_without(const char *message, const char *before)
+{
+	char plain[4 * TDL__PATH_MAX];
+	size_t n = strlen(tdl__printable(plain, sizeof plain, before, strlen(before)));
+
+	return strncmp(message, plain, n) == 0 ? message + n : message;
+}
+
+/* ---- The log ------------------------------------------------------------------------------- */
+
+/* "versions 3 to 7 cannot be read", from the first that is damaged. */
+static void unreadable(struct tdl__check *check, int64_t version, int64_t last, char out[100])
+{
+	out[0] = '\0';
+	if (check->broken >= 0)
+		return;
+	check->broken = version;
+	if (last > version)
+		snprintf(out, 100, " (versions %" PRId64 " to %" PRId64 " cannot be read)", version,
+			 last);
+	else
+		snprintf(out, 100, " (version %" PRId64 " cannot be read)", version);
+}
+
+static int check_commit(struct tdl__check *check, int64_t version, int64_t last,
+			tdl__commit *commit)
+{
+	const tdl__log *log = &check->table->history.log;
+	char name[TDL__LOG_NAME_MAX], path[64], where[TDL__PATH_MAX + 200], behind[100];
+	tdl_error why;
+	int n, r;
+
+	tdl__commit_clear(commit);
+	r = tdl__log_read(log, version, commit, &why);
+	if (r == 0)
+		return 0;
+	if (r == TDL_ERR_NOMEM)
+		return tdl__fail_nomem(check->error);
+	tdl__log_name(name, version);
+	snprintf(path, sizeof path, TDL__LOG_DIR "/%s", name);
+	n = snprintf(where, sizeof where, "version %" PRId64 " is damaged: %s/%s:", version,
+		     log->table, path);
+	if (why.line > 0 && (size_t)n < sizeof where)
+		n += snprintf(where + n, sizeof where - (size_t)n, "%" PRIu64 ":", why.line);
+	if ((size_t)n < sizeof where - 1)
+		strcpy(where + n, " ");
+	unreadable(check, version, last, behind);
+	tdl__check_problem(check, TDL_DAMAGE, version, path, why.line, "%s%s",
+			   tdl__check_without(why.message, where), behind);
+	return 0;
+}
+
+static void missing(struct tdl__check *check, int64_t first, int64_t next, int64_t last)
+{
+	char name[TDL__LOG_NAME_MAX], path[64], behind[100];
+
+	tdl__log_name(name, first);
+	snprintf(path, sizeof path, TDL__LOG_DIR "/%s", name);
+	unreadable(check, first, last, behind);
+	if (next > first + 1)
+		tdl__check_problem(check, TDL_DAMAGE, first, path, 0,
+				   "missing, and so are the versions up to %" PRId64
+				   ": a gap in the log%s",
+				   next - 1, behind);
+	else
+		tdl__check_problem(check, TDL_DAMAGE, first, path, 0, "missing: a gap in the log%s",
+				   behind);
+}
+
+static int check_log(struct tdl__check *check)
+{
+	const tdl__log *log = &check->table->history.log;
+	_cleanup_free_ int64_t *versions = NULL;
+	tdl__commit commit = { 0 };
+	int64_t next = 0, wanted = check->options->version, last;
+	tdl_error why;
+	size_t count;
+	bool far;
+	int r = tdl__log_list(log, -1, &versions, &count, &far, check->error);
+
+	if (r < 0)
+		return r;
+	last = count > 0 ? versions[count - 1] : -1;
+	for (size_t i = 0; i < count && r == 0; i++) {
+		if (wanted >= 0 && versions[i] > wanted)
+			break;
+		if (versions[i] != next)
+			missing(check, next, versions[i], last);
+		r = check_commit(check, versions[i], last, &commit);
+		next = versions[i] + 1;
+	}
+	tdl__commit_free(&commit);
+	if (r < 0)
+		return r;
+	if (wanted < 0 && far)
+		tdl__check_problem(check, TDL_DAMAGE, next, TDL__LOG_DIR, 0,
+				   "holds a commit whose number is past all versions");
+	/* A version that is wanted and not there, and what only replaying finds. */
+	else if (wanted >= next && check->broken < 0 && last >= wanted)
+		missing(check, next, wanted + 1, last);
+	else if (check->broken < 0 && tdl_table_damage(check->table, &why) < 0 &&
+		 (wanted < 0 || why.version <= wanted))
+		tdl__check_problem(check, TDL_DAMAGE, why.version, TDL__LOG_DIR, 0, "%s",
+				   why.message);
+	return 0;
+}
+
+/* ---- What is left over --------------------------------------------------------------------- */
+
+static void leftover(void *context, const char *path)
+{
+	const char *text = "a data file that no version ever held";
+
+	if (strncmp(path, TDL__LOG_DIR "/", strlen(TDL__LOG_DIR) + 1) == 0)
+		text = "a commit that was never published";
+	else if (strncmp(path, TDL__INCOMING_DIR "/", strlen(TDL__INCOMING_DIR) + 1) == 0)
+		text = "left by a process that died";
+	tdl__check_problem(context, TDL_LEFTOVER, -1, path, 0, "%s", text);
+}
+
+/* A folder of _incoming that is being listed. */
+struct folder {
+	struct tdl__check *check;
+	tdl__added *added;
+	const char *name;
+	bool foreign; /* nobody here can tell whether its process lives */
+	bool others;  /* another user's: no mount of this one lists what is in it */
+	uid_t owner;
+};
+
+static bool see_staged(void *context, const char *name)
+{
+	struct folder *folder = context;
+	char path[512];
+	enum tdl__fate fate;
+	const char *dropped;
+
+	if (!tdl__staged_parse(name, &dropped) && !tdl__moved_parse(name, &dropped))
+		return true;
+	snprintf(path, sizeof path, TDL__INCOMING_DIR "/%s/%s", folder->name, name);
+	if (tdl__added_fate(folder->added, name, &fate, NULL) < 0)
+		fate = TDL__FATE_NONE;
+	if (fate == TDL__FATE_LOST)
+		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
+				   "left of a data file that is missing, which the next mount puts "
+				   "back where it can");
+	else if (fate == TDL__FATE_PUBLISHED)
+		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
+				   "left of what was published");
+	else if (folder->foreign)
+		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
+				   "staged by another machine");
+	else if (folder->others)
+		tdl__check_problem(
+			folder->check, TDL_LEFTOVER, -1, path, 0, "%s of user %ju that died",
+			*dropped != '\0' ? "an incomplete drop of a process" : "left by a process",
+			(uintmax_t)folder->owner);
+	/* Nameless ones of this user are vacuum's, and named by it. */
+	else if (*dropped != '\0')
+		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
+				   "an incomplete drop of a process that died");
+	return true;
+}
+
+/* A folder that is closed to this user: its process may live, which the kernel tells all; if it
+ * does not, nobody knows what is in it. */
+static void tell_closed(struct tdl__check *check, int incoming, const char *name)
+{
+	char path[512];
+	struct stat st;
+
+	if (tdl__sys_stat(incoming, name, &st) != 0 || !S_ISDIR(st.st_mode) ||
+	    tdl__lock_holder(&st) != 0)
+		return;
+	snprintf(path, sizeof path, TDL__INCOMING_DIR "/%s", name);
+	tdl__check_problem(check, TDL_LEFTOVER, -1, path, 0,
+			   "of user %ju, who alone (and root) can look into it",
+			   (uintmax_t)st.st_uid);
+}
+
+static bool see_folder(void *context, const char *name)
+{
+	struct folder folder = *(struct folder *)context;
+	struct tdl__check *check = folder.check;
+	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
+	_cleanup_close_ int incoming = -1;
+	struct stat st;
+	int why = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
+
+	folder.name = name;
+	if (why != 0)
+		return true;
+	switch (tdl__folder_look(incoming, name, &dead)) {
+	case TDL__FOLDER_BUSY:
+		return true;
+	case TDL__FOLDER_DEAD:
+		break;
+	case TDL__FOLDER_FOREIGN:
+		/* Of a machine, or just something that lies there. */
+		if (!tdl__folder_parse(name))
+			return true;
+		why = tdl__sys_open(incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+				    &dead.dir);
+		if (why == EACCES)
+			tell_closed(check, incoming, name);
+		if (why != 0)
+			return true;
+		folder.foreign = true;
+		break;
+	}
+	if (tdl__sys_fstat(dead.dir, &st) == 0)
+		folder.owner = st.st_uid;
+	folder.others = !tdl__folder_is_ours(check->table, dead.dir);
+	if (tdl__sys_list(dead.dir, see_staged, &folder) == EACCES)
+		tell_closed(check, incoming, name);
+	return true;
+}
+
+static int check_leftovers(struct tdl__check *check)
+{
+	_cleanup_added_ tdl__added added = { .table = check->table };
+	_cleanup_close_ int incoming = -1;
+	int why, r = tdl_table_vacuum(check->table, &(tdl_vacuum_options){ .dry_run = true },
+				      leftover, check, check->error);
+
+	/* Behind damage nobody knows what a version needs; that is told already. */
+	if (r == TDL_ERR_CORRUPT)
+		return 0;
+	if (r < 0)
+		return r;
+	why = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
+	if (why == 0)
+		why = tdl__sys_list(incoming, see_folder,
+				    &(struct folder){ .check = check, .added = &added });
+	if (why == EACCES) {
+		tdl__check_problem(check, TDL_LEFTOVER, -1, TDL__INCOMING_DIR, 0,
+				   "closed to this user: what is left in it is not known");
+		return 0;
+	}
+	return why == 0 || why == ENOENT || why == ELOOP || why == ENOTDIR
+		       ? 0
+		       : tdl__fail_errno(check->error, why, "cannot list %s/" TDL__INCOMING_DIR,
+					 check->table->path);
+}
+
+static void free_table(tdl_table **table)
+{
+	tdl_table_free(*table);
+}
+
+int tdl_table_check(tdl_table *table, const tdl_check_options *options,
+		    void (*found)(void *context, const tdl_problem *problem), void *context,
+		    tdl_error *error)
+{
+	struct tdl__check check = {
+		.table = table,
+		.options = options,
+		.found = found,
+		.context = context,
+		.broken = -1,
+		.error = error,
+	};
+	/* What says that all is well must have seen it: the log, and no index. */
+	__attribute__((cleanup(free_table))) tdl_table *replayed = NULL;
+	int r = tdl__table_replayed(table, &replayed, error);
+
+	if (r < 0)
+		return r;
+	check.table = table = replayed;
+	r = tdl__history_refresh_listed(&table->history, error);
+	if (r < 0 && r != TDL_ERR_CORRUPT)
+		return r;
+	check.head = tdl_table_head(table);
+	if (options->version > check.head && tdl_table_damage(table, NULL) == 0)
+		return tdl__fail_at(error, TDL_ERR_NOT_FOUND, options->version, 0, 0,
+				    "no such version: %" PRId64 " (%s has 0 to %" PRId64 ")",
+				    options->version, table->path, check.head);
+	r = check_log(&check);
+	if (options->version >= 0 && options->version < check.head)
+		check.head = options->version;
+	if (r == 0 && options->version <= check.head)
+		r = tdl__check_data(&check);
+	if (r == 0 && options->version < 0)
+		r = check_leftovers(&check);
+	return r;
+}

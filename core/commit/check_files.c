@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The part of a check that reads data files: each once, whatever number of versions hold it. Knows
+ * what readers refuse, and says it of what they would.
+ */
+#include "commit/check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "row/stream.h"
+#include "sys.h"
+#include "util/crc32c.h"
+
+/* Of the text that names the versions of a file, and for how many files it does so. */
+#define VERSIONS_MAX 200
+#define NAMED_MAX    100
+
+#define PIECE ((size_t)TDL__BLOCK)
+
+/* A data file, once, with the first version that holds it. */
+struct item {
+	uint64_t index; /* in the history's array */
+	int64_t version;
+	uint64_t size;
+};
+
+struct data {
+	struct tdl__check *check;
+	struct item *items;
+	size_t count, cap;
+	uint64_t *slots; /* items by name and size: their number + 1, 0 free */
+	size_t slot_count;
+};
+
+/* ---- Which versions hold a file ------------------------------------------------------------ */
+
+static void add_range(tdl__text *text, int64_t first, int64_t last)
+{
+	if (text->n > 0)
+		tdl__text_add(text, ", ", 2);
+	tdl__text_format(text, "%" PRId64, first);
+	if (last > first)
+		tdl__text_format(text, " to %" PRId64, last);
+}
+
+/* Where a list of `count` files has one, or UINT64_MAX. */
+static uint64_t position(const tdl__filelist *files, const tdl__version *version,
+			 const tdl__file_key *key, uint64_t size)
+{
+	uint64_t first = files->lists[version->list].first;
+
+	for (uint64_t i = 0; i < version->files; i++) {
+		tdl__file_key other = tdl__filelist_key(files, first + i);
+
+		if (tdl__file_key_equal(&other, key) &&
+		    tdl__filelist_size(files, first + i) == size)
+			return i;
+	}
+	return UINT64_MAX;
+}
+
+/* " (versions 1 to 3, 7)". */
+static void name_versions(const struct tdl__check *check, const struct item *item,
+			  const tdl__file_key *key, char out[VERSIONS_MAX])
+{
+	tdl__history *history = &check->table->history;
+	int64_t last = check->options->version >= 0 ? item->version : check->head, first = -1;
+	_cleanup_text_ tdl__text ranges = { 0 };
+	uint64_t at = UINT64_MAX;
+	uint32_t list = UINT32_MAX;
+
+	for (int64_t version = item->version; version <= last + 1; version++) {
+		tdl_version_info info;
+		tdl__version known;
+		bool holds = false;
+
+		if (version <= last &&
+		    tdl__history_get(history, version, &known, &info, NULL) == 0) {
+			pthread_rwlock_rdlock(&history->lock);
+			if (known.list != list || at == UINT64_MAX)
+				at = position(&history->files, &known, key, item->size);
+			pthread_rwlock_unlock(&history->lock);
+			list = known.list;
+			holds = at < known.files;
+		}
+		if (holds && first < 0)
+			first = version;
+		if (!holds && first >= 0) {
+			add_range(&ranges, first, version - 1);
+			first = -1;
+		}
+	}
+	if (ranges.p == NULL || ranges.failed)
+		snprintf(out, VERSIONS_MAX, " (version %" PRId64 ")", item->version);
+	else
+		snprintf(out, VERSIONS_MAX, " (version%s %.160s%s)",
+			 strpbrk(ranges.p, ", ") != NULL ? "s" : "", ranges.p,
+			 ranges.n > 160 ? "..." : "");
+}
+
+/* ---- Data files ---------------------------------------------------------------------------- */
+
+static uint64_t *slot_of(const struct data *data, const tdl__filelist *files, uint64_t index)
+{
+	tdl__file_key key = tdl__filelist_key(files, index);
+	uint64_t size = tdl__filelist_size(files, index);
+	size_t mask = data->slot_count - 1, at = tdl__file_key_hash(&key) & mask;
+
+	for (;; at = (at + 1) & mask) {
+		const struct item *item;
+		tdl__file_key other;
+
+		if (data->slots[at] == 0)
+			return &data->slots[at];
+		item = &data->items[data->slots[at] - 1];
+		other = tdl__filelist_key(files, item->index);
+		if (item->size == size && tdl__file_key_equal(&key, &other))
+			return &data->slots[at];
+	}
+}
+
+static bool grow_slots(struct data *data, const tdl__filelist *files)
+{
+	size_t want = data->slot_count == 0 ? 1024 : data->slot_count * 2;
+	uint64_t *slots;
+
+	if (data->count < data->slot_count / 2)
+		return true;
+	slots = calloc(want, sizeof *slots);
+	if (slots == NULL)
+		return false;
+	free(data->slots);
+	data->slots = slots;
+	data->slot_count = want;
+	for (size_t i = 0; i < data->count; i++)
+		*slot_of(data, files, data->items[i].index) = i + 1;
+	return true;
+}
+
+/* Notes a file where it is not noted yet. With the read lock held. */
+static bool collect_file(struct data *data, const tdl__filelist *files, uint64_t index,
+			 int64_t version)
+{
+	uint64_t *slot;
+
+	if (!grow_slots(data, files) ||
+	    !tdl__reserve(&data->items, &data->cap, data->count + 1, sizeof *data->items))
+		return false;
+	slot = slot_of(data, files, index);
+	if (*slot != 0) {
+		struct item *item = &data->items[*slot - 1];
+
+		/* What any commit says of its bytes they have to be. */
+		if ((files->flags[item->index] & TDL__FILE_HAS_CRC) == 0)
+			item->index = index;
+		return true;
+	}
+	data->items[data->count++] =
+		(struct item){ index, version, tdl__filelist_size(files, index) };
+	*slot = data->count;
+	data->check->total += data->items[data->count - 1].size;
+	return true;
+}
+
+static int collect(struct data *data)
+{
+	struct tdl__check *check = data->check;
+	tdl__history *history = &check->table->history;
+	int64_t first = check->options->version >= 0 ? check->head : 0;
+	tdl__version last = { .list = UINT32_MAX };
+
+	for (int64_t version = first; version <= check->head; version++) {
+		tdl_version_info info;
+		tdl__version known;
+		tdl_error why;
+		bool room = true;
+		int r = tdl__history_get(history, version, &known, &info, &why);
+
+		if (r < 0) {
+			char name[TDL__LOG_NAME_MAX], path[64];
+
+			tdl__log_name(name, version);
+			snprintf(path, sizeof path, TDL__LOG_DIR "/%s", name);
+			tdl__check_problem(check, TDL_DAMAGE, version, path, 0, "%s", why.message);
+			continue;
+		}
+		pthread_rwlock_rdlock(&history->lock);
+		for (uint64_t i = known.list == last.list ? last.files : 0; i < known.files && room;
+		     i++)
+			room = collect_file(data, &history->files,
+					    history->files.lists[known.list].first + i, version);
+		pthread_rwlock_unlock(&history->lock);
+		if (!room)
+			return tdl__fail_nomem(check->error);
+		last = known;
+	}
+	return 0;
+}
+
+/* What reading a data file through came to. */
+struct content {
+	const uint32_t *blocks; /* what the log says of each; NULL: nothing */
+	uint64_t wrong;		/* the first byte of the first block that is not so */
+	bool is_wrong;
+	uint64_t bytes;
+	uint32_t crc;
+	char last;
+	uint64_t rows;
+	int rows_result; /* of the scanner */
+	tdl_error rows_error;
+};
+
+static int forget_rows(void *context, const char *bytes, size_t n, bool verbatim, tdl_error *error)
+{
+	return 0;
+}
+
+static void free_rows(tdl__rows **rows)
+{
+	tdl__rows_free(*rows);
+}
+
+/* Sums up the next block of a file. */
+static void add_block(struct content *content, const char *bytes, size_t n)
+{
+	uint32_t crc = tdl__crc32c(0, bytes, n);
+	uint64_t block = content->bytes / TDL__BLOCK;
+
+	if (content->blocks != NULL && crc != content->blocks[block] && !content->is_wrong) {
+		content->is_wrong = true;
+		content->wrong = content->bytes;
+	}
+	content->crc = tdl__crc32c_combine(content->crc, crc, n);
+}
+
+static int read_content(struct tdl__check *check, int fd, uint64_t size, const tdl_schema *schema,
+			const char *path, struct content *content)
+{
+	__attribute__((cleanup(free_rows))) tdl__rows *rows =
+		tdl__rows_new(schema, path, forget_rows, NULL);
+	_cleanup_free_ char *buffer = malloc(PIECE);
+
+	if (rows == NULL || buffer == NULL)
+		return ENOMEM;
+	for (;;) {
+		size_t got;
+		int why = tdl__sys_pread(fd, buffer, PIECE, content->bytes, &got);
+
+		if (why != 0)
+			return why;
+		if (got == 0)
+			break;
+		if (got > size - content->bytes) {
+			content->bytes += got;
+			return 0;
+		}
+		if (content->rows_result == 0)
+			content->rows_result =
+				tdl__rows_feed(rows, buffer, got, &content->rows_error);
+		add_block(content, buffer, got);
+		content->last = buffer[got - 1];
+		content->bytes += got;
+		check->bytes += got;
+		if (check->options->progress != NULL)
+			check->options->progress(check->options->context, check->bytes,
+						 check->total);
+	}
+	if (content->rows_result == 0)
+		content->rows_result = tdl__rows_finish(rows, &content->rows_error);
+	/* A data file without rows is odd, but says what it says. */
+	if (content->rows_result == TDL_ERR_EMPTY)
+		content->rows_result = 0;
+	content->rows = tdl__rows_count(rows);
+	return content->rows_result == TDL_ERR_NOMEM ? ENOMEM : 0;
+}
+
+/* What the log promises of a data file. */
+struct promise {
+	char path[TDL__PATH_MAX + 1];
+	tdl__file_key key;
+	uint64_t records;
+	bool has_crc;
+	uint32_t crc;
+};
+
+/* The versions are looked for only now, so that good files cost nothing; and where very many files
+ * are bad, the first version of each has to do. */
+static void tell(struct tdl__check *check, const struct item *item, const struct promise *promise,
+		 enum tdl_severity severity, uint64_t line, const char *text)
+{
+	char versions[VERSIONS_MAX];
+
+	if (check->told++ < NAMED_MAX)
+		name_versions(check, item, &promise->key, versions);
+	else
+		snprintf(versions, sizeof versions, " (from version %" PRId64 ")", item->version);
+	tdl__check_problem(check, severity, item->version, promise->path, line, "%s%s", text,
+			   versions);
+}
+
+static void judge_content(struct tdl__check *check, const struct item *item,
+			  const struct promise *promise, const struct content *content)
+{
+	char text[120], where[TDL__PATH_MAX + 32];
+
+	if (promise->has_crc && content->crc != promise->crc) {
+		if (content->is_wrong)
+			snprintf(text, sizeof text,
+				 "is not what its checksum in the log says, first in the MiB from "
+				 "byte %" PRIu64 " on",
+				 content->wrong);
+		tell(check, item, promise, TDL_DAMAGE, 0,
+		     content->is_wrong ? text : "is not what its checksum in the log says");
+		return;
+	}
+	if (content->bytes > 0 && content->last != '\n')
+		tell(check, item, promise, promise->has_crc ? TDL_DAMAGE : TDL_SUSPECT, 0,
+		     "lacks its last newline");
+	if (content->rows_result < 0) {
+		snprintf(where, sizeof where, "%s:%" PRIu64 ": ", promise->path,
+			 content->rows_error.line);
+		tell(check, item, promise, TDL_SUSPECT, content->rows_error.line,
+		     tdl__check_without(content->rows_error.message, where));
+	} else if (content->rows != promise->records) {
+		snprintf(text, sizeof text, "has %" PRIu64 " rows, the log says %" PRIu64,
+			 content->rows, promise->records);
+		tell(check, item, promise, TDL_SUSPECT, 0, text);
+	}
+}
+
+static int check_file(struct tdl__check *check, const struct item *item)
+{
+	tdl_table *table = check->table;
+	tdl__history *history = &table->history;
+	_cleanup_close_ int fd = -1;
+	struct content content = { 0 };
+	char where[2 * TDL__PATH_MAX];
+	tdl_version_info info;
+	tdl__version known;
+	struct promise promise;
+	tdl__sums sums;
+	tdl_error why;
+	int r = tdl__history_get(history, item->version, &known, &info, check->error);
+
+	if (r < 0)
+		return r;
+	pthread_rwlock_rdlock(&history->lock);
+	promise.key = tdl__filelist_key(&history->files, item->index);
+	promise.records = tdl__filelist_records(&history->files, item->index);
+	sums = tdl__filelist_sums(&history->files, item->index);
+	pthread_rwlock_unlock(&history->lock);
+	promise.has_crc = sums.has_crc;
+	promise.crc = sums.crc;
+	content.blocks = sums.blocks;
+	tdl__file_key_path(&promise.key, promise.path);
+	r = tdl__filecache_open(&table->files, &promise.key, item->size, &fd, &why);
+	if (r == TDL_ERR_NOMEM)
+		return tdl__fail_nomem(check->error);
+	if (r < 0) {
+		snprintf(where, sizeof where, "data file %s/%s ", table->path, promise.path);
+		tell(check, item, &promise, TDL_DAMAGE, 0, tdl__check_without(why.message, where));
+		return 0;
+	}
+	r = read_content(check, fd, item->size, info.schema, promise.path, &content);
+	if (r == ENOMEM)
+		return tdl__fail_nomem(check->error);
+	if (r != 0) {
+		tdl__fail_errno(&why, r, "cannot be read");
+		tell(check, item, &promise, TDL_DAMAGE, 0, why.message);
+	} else if (content.bytes != item->size) {
+		tell(check, item, &promise, TDL_DAMAGE, 0, "was changed while it was read");
+	} else {
+		judge_content(check, item, &promise, &content);
+	}
+	return 0;
+}
+
+int tdl__check_data(struct tdl__check *check)
+{
+	struct data data = { .check = check };
+	int r = collect(&data);
+
+	for (size_t i = 0; i < data.count && r == 0; i++)
+		r = check_file(check, &data.items[i]);
+	free(data.items);
+	free(data.slots);
+	return r;
+}

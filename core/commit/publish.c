@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Publishing: how a complete data file becomes a version that is durable, whole, and of exactly
+ * one writer. Everything before link() of the commit can be undone and is; nothing after it is.
+ */
+#include "commit/publish.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "commit/tablelock.h"
+#include "error.h"
+#include "log/replay.h"
+#include "row/schema.h"
+#include "sys.h"
+#include "util/crc32c.h"
+
+#define PART_NAME_MAX 44
+/* How often a version may be taken and yet not be seen: a network file system can remember for
+ * seconds that a name was not there. */
+#define UNSEEN_MAX    24
+#define UNSEEN_MS_MAX 250
+
+static void part_name(char out[PART_NAME_MAX], const char *hex)
+{
+	snprintf(out, PART_NAME_MAX, "part-%s.jsonl", hex);
+}
+
+/* ---- The text of a commit ------------------------------------------------------------------ */
+
+void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
+		      int64_t read_version, int64_t previous, const tdl_commit_options *options,
+		      const char *lines, size_t length)
+{
+	uint64_t count = 0;
+	size_t start = text->n;
+	uint32_t crc;
+
+	for (size_t i = 0; i < length; i++)
+		count += lines[i] == '\n';
+	tdl__text_format(text, "{\"commitInfo\":{\"timestamp\":%" PRId64 ",\"operation\":\"%s\"",
+			 timestamp, operation);
+	if (read_version >= 0)
+		tdl__text_format(text, ",\"readVersion\":%" PRId64, read_version);
+	else
+		tdl__text_format(text, ",\"readVersion\":null");
+	if (options != NULL && options->user_name != NULL) {
+		tdl__text_add(text, ",\"userName\":", 12);
+		tdl__text_quote(text, options->user_name, strlen(options->user_name));
+	}
+	if (options != NULL && options->source != NULL) {
+		tdl__text_add(text, ",\"source\":", 10);
+		tdl__text_quote(text, options->source, strlen(options->source));
+	}
+	tdl__text_format(
+		text, ",\"engineInfo\":\"tinydeltafs/" TINYDELTA_VERSION "\",\"actions\":%" PRIu64,
+		count);
+	if (previous >= 0)
+		tdl__text_format(text, ",\"previous\":%" PRId64, previous);
+	else
+		tdl__text_format(text, ",\"previous\":null");
+	if (text->failed)
+		return;
+	/* Last, and over all but itself: no byte of the commit may change and not be missed. */
+	crc = tdl__crc32c(0, text->p + start, text->n - start);
+	tdl__text_format(text, ",\"crc32c\":%" PRIu32 "}}\n", tdl__crc32c(crc, lines, length));
+	tdl__text_add(text, lines, length);
+}
+
+int tdl__commit_check(const char *table, const tdl__text *text, const tdl_version_info *base,
+		      bool keeps, tdl_error *error)
+{
+	tdl__commit commit = { 0 };
+	tdl_error why;
+	int r = tdl__log_check(base->version + 1, text->p, text->n, &commit, &why);
+
+	if (r == 0)
+		r = tdl__replay_check(base, keeps, &commit, &why);
+	tdl__commit_free(&commit);
+	if (r == TDL_ERR_NOMEM)
+		return tdl__fail_nomem(error);
+	return r == 0 ? 0
+		      : tdl__fail_at(error, TDL_ERR_LIMIT, base->version + 1, 0, 0,
+				     "cannot commit version %" PRId64
+				     " of %s, since nobody could read it: %s",
+				     base->version + 1, table, why.message);
+}
+
+/* When a commit is said to be made. Version order is time order; but the clock of one writer that
+ * went astray must not be followed for ever. */
+static int64_t time_after(int64_t previous)
+{
+	const int64_t lead_max = 24 * 3600 * INT64_C(1000);
+	int64_t now = tdl__now_ms();
+
+	return previous >= now && previous - now <= lead_max ? previous + 1 : now;
+}
+
+/* One line for each file of a version, removed or added. */
+static void each_file(tdl__history *history, const tdl__version *version, bool is_add,
+		      tdl__text *lines)
+{
+	const tdl__filelist *files = &history->files;
+	char path[TDL__PATH_MAX + 1];
+
+	pthread_rwlock_rdlock(&history->lock);
+	for (uint64_t i = 0; i < version->files; i++) {
+		uint64_t index = files->lists[version->list].first + i;
+		tdl__file_key key = tdl__filelist_key(files, index);
+		tdl__sums sums = tdl__filelist_sums(files, index);
+
+		tdl__file_key_path(&key, path);
+		if (is_add)
+			tdl__action_add(lines, path, tdl__filelist_size(files, index),
+					tdl__filelist_records(files, index), &sums);
+		else
+			tdl__action_remove(lines, path);
+	}
+	pthread_rwlock_unlock(&history->lock);
+}
+
+/* What the next commit is built on. */
+struct base {
+	tdl__version version;
+	tdl_version_info info;
+};
+
+static int make_text(tdl_table *table, enum tdl__change change, const tdl__part *part,
+		     const struct base *base, int64_t target, const tdl_commit_options *options,
+		     tdl__text *text, tdl_error *error)
+{
+	static const char *const names[] = { "APPEND", "OVERWRITE", "RESTORE" };
+	_cleanup_text_ tdl__text lines = { 0 };
+
+	if (change != TDL__APPEND)
+		each_file(&table->history, &base->version, false, &lines);
+	if (change == TDL__RESTORE) {
+		tdl__version old;
+		tdl_version_info info;
+		int r = tdl__history_get(&table->history, target, &old, &info, error);
+
+		if (r < 0)
+			return r;
+		if (info.schema != base->info.schema)
+			tdl__action_metadata(&lines, info.table_id, info.schema);
+		each_file(&table->history, &old, true, &lines);
+	} else {
+		char name[PART_NAME_MAX];
+
+		part_name(name, part->hex);
+		tdl__action_add(&lines, name, part->size, part->num_records, &part->sums);
+	}
+	tdl__commit_info(text, time_after(base->info.time), names[change], base->info.version,
+			 base->version.crc, options, lines.p != NULL ? lines.p : "", lines.n);
+	if (lines.failed || text->failed)
+		return tdl__fail_nomem(error);
+	return tdl__commit_check(table->path, text, &base->info, change == TDL__APPEND, error);
+}
+
+/* ---- The publish point --------------------------------------------------------------------- */
+
+static int cannot_write(const tdl__log *log, int why, const char *name, tdl_error *error)
+{
+	return tdl__fail_errno(error, why, "cannot write %s/" TDL__LOG_DIR "/%s", log->table, name);
+}
+
+/* Writes the commit under its temporary name, durably. On failure nothing is left. */
+static int write_temp(const tdl__log *log, int64_t version, const char *text, size_t length,
+		      mode_t mode, tdl_table *owner, char name[TDL__LOG_TEMP_MAX], struct stat *st,
+		      tdl_error *error)
+{
+	_cleanup_close_ int fd = -1;
+	int why, r = 0;
+
+	tdl__log_temp_name(name, version);
+	why = tdl__sys_open(log->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd);
+	if (why != 0)
+		return cannot_write(log, why, name, error);
+	if (owner != NULL)
+		r = tdl__table_adopt(owner, fd, mode, error);
+	if (r == 0)
+		why = tdl__sys_write(fd, text, length);
+	/* Not before: a write sets the date anew. */
+	if (r == 0 && why == 0)
+		tdl__table_spare(fd);
+	if (r == 0 &&
+	    (why != 0 || (why = tdl__sys_fsync(fd)) != 0 || (why = tdl__sys_fstat(fd, st)) != 0))
+		r = cannot_write(log, why, name, error);
+	if (r < 0)
+		tdl__sys_unlink(log->dir, name);
+	return r;
+}
+
+static int conflict(int64_t version, tdl_error *error)
+{
+	return tdl__fail_at(error, TDL_ERR_CONFLICT, version, 0, 0,
+			    "commit %" PRId64 " already exists; another writer committed first",
+			    version);
+}
+
+/* Whether the name is the file that *st is of: 1 yes, 0 no, -1 nobody can say. */
+static int is_same(const tdl__log *log, const char *name, const struct stat *st)
+{
+	struct stat there;
+	int why = tdl__sys_stat(log->dir, name, &there);
+
+	if (why != 0)
+		return why == ENOENT ? 0 : -1;
+	return tdl__same_file(&there, st);
+}
+
+static bool lacks_links(int why)
+{
+	return why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EXDEV || why == EMLINK;
+}
+
+static bool lacks_rename(int why)
+{
+	return why == EINVAL || why == ENOSYS || why == EOPNOTSUPP;
+}
+
+static int unsupported(const char *table, int link_why, tdl_error *error)
+{
+	tdl__fail_errno(error, link_why,
+			"cannot commit to %s: its file system can neither link() nor "
+			"renameat2(RENAME_NOREPLACE), or forbids it here",
+			table);
+	if (error != NULL)
+		error->code = TDL_ERR_UNSUPPORTED;
+	return TDL_ERR_UNSUPPORTED;
+}
+
+/* The commit is visible, or may be: nothing is undone. */
+static int published(int64_t version, int why, const char *what, tdl_error *error)
+{
+	tdl__fail_errno(error, why, "committed as version %" PRId64 ", %s: do not drop again",
+			version, what);
+	if (error != NULL) {
+		error->code = TDL_ERR_PUBLISHED;
+		error->version = version;
+	}
+	return TDL_ERR_PUBLISHED;
+}
+
+/* The system says that it failed, and not whether it did it all the same. */
+static int in_doubt(int64_t version, int why, tdl_error *error)
+{
+	tdl__fail_errno(error, why,
+			"may be committed as version %" PRId64
+			", which the file system does not say: look first, do not drop again",
+			version);
+	if (error != NULL) {
+		error->code = TDL_ERR_PUBLISHED;
+		error->version = version;
+		error->in_doubt = true;
+	}
+	return TDL_ERR_PUBLISHED;
+}
+
+/* Published, and yet this process cannot see it. */
+static int unseen(int64_t version, const tdl_error *why, tdl_error *error)
+{
+	tdl__fail_at(error, TDL_ERR_PUBLISHED, version, 0, 0,
+		     "committed as version %" PRId64
+		     ", but it cannot be read: do not drop again: %s",
+		     version, why->message);
+	if (error != NULL)
+		error->os_error = why->os_error;
+	return TDL_ERR_PUBLISHED;
+}
+
+/*
+ * Gives the temporary commit its version's name, as one exclusive step. 0: published, perhaps
+ * under an error that only said it was not (over a network the answer to the first try can be
+ * lost). CONFLICT: another commit has the name. NOT_FOUND: a vacuum took the temporary one.
+ */
+static int take_name(const tdl__log *log, const char *temp, int64_t version, const struct stat *st,
+		     tdl_error *error)
+{
+	char name[TDL__LOG_NAME_MAX];
+	int why, link_why, same;
+
+	tdl__log_name(name, version);
+	link_why = why = tdl__sys_link(log->dir, temp, log->dir, name);
+	if (lacks_links(why))
+		why = tdl__sys_rename(log->dir, temp, log->dir, name, false);
+	if (why == 0)
+		return 0;
+	same = is_same(log, name, st);
+	if (same > 0)
+		return 0;
+	if (same < 0)
+		return in_doubt(version, why, error);
+	if (why == EEXIST)
+		return conflict(version, error);
+	if (why == ENOENT)
+		return tdl__fail_errno(error, why, "cannot publish %s/" TDL__LOG_DIR "/%s",
+				       log->table, name),
+		       TDL_ERR_NOT_FOUND;
+	if (lacks_links(link_why) && lacks_rename(why))
+		return unsupported(log->table, link_why, error);
+	return tdl__fail_errno(error, why, "cannot publish %s/" TDL__LOG_DIR "/%s", log->table,
+			       name);
+}
+
+static int sync_log(const tdl__log *log, int64_t version, tdl_error *error)
+{
+	int why = tdl__sys_fsync_dir(log->dir);
+
+	return why == 0 ? 0 : published(version, why, "durability unknown", error);
+}
+
+int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mode_t mode,
+		       tdl_error *error)
+{
+	char temp[TDL__LOG_TEMP_MAX];
+	struct stat st;
+	int r = write_temp(log, 0, text, length, mode, NULL, temp, &st, error);
+
+	if (r < 0)
+		return r;
+	r = take_name(log, temp, 0, &st, error);
+	if (r == 0)
+		r = sync_log(log, 0, error);
+	tdl__sys_unlink(log->dir, temp);
+	return r;
+}
+
+/* ---- The data file ------------------------------------------------------------------------- */
+
+/* How the data file got its name. */
+struct linked {
+	bool moved;    /* by a rename: the staged name is gone, and a mark left in its place */
+	bool was_ours; /* it had it already */
+	char mark[NAME_MAX + 1];
+};
+
+static void remove_mark(const tdl__part *part, struct linked *linked)
+{
+	if (linked->mark[0] != '\0')
+		tdl__sys_unlink(part->dir, linked->mark);
+	linked->mark[0] = '\0';
+}
+
+/* What the name was, for who finds the part after a crash that no commit names. */
+static int leave_mark(const tdl__part *part, struct linked *linked)
+{
+	_cleanup_close_ int fd = -1;
+	int why;
+
+	/* One without a name is nobody's but its process's. */
+	if (strlen(part->name) <= TDL__MOVED_AT + 1)
+		return 0;
+	snprintf(linked->mark, sizeof linked->mark, "%s", part->name);
+	linked->mark[TDL__MOVED_AT] = TDL__MOVED_MARK;
+	why = tdl__sys_open(part->dir, linked->mark, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600, &fd);
+	if (why != 0)
+		linked->mark[0] = '\0';
+	return why;
+}
+
+static void unlink_part(tdl_table *table, const tdl__part *part, const char *name,
+			struct linked *linked)
+{
+	/* An earlier commit of it may name it, that nobody could say whether it is there. */
+	if (linked->was_ours)
+		return;
+	if (!linked->moved)
+		tdl__sys_unlink(table->dir, name);
+	else if (tdl__sys_rename(table->dir, name, part->dir, part->name, false) != 0)
+		return;
+	remove_mark(part, linked);
+}
+
+/*
+ * A commit of the same rows that failed, or a crash, can have left the name: of the very file, or
+ * of one that no commit ever named, which makes way.
+ */
+static int link_again(tdl_table *table, const tdl__part *part, const char *name, bool *was_ours)
+{
+	tdl__file_key key = tdl__file_key_of(name);
+	struct stat staged, there;
+
+	if (tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
+	    tdl__sys_stat(table->dir, name, &there) == 0 && tdl__same_file(&staged, &there)) {
+		*was_ours = true;
+		return 0;
+	}
+	if (tdl__history_ever_added(&table->history, &key) ||
+	    tdl__sys_unlink(table->dir, name) != 0)
+		return EEXIST;
+	return tdl__sys_link(part->dir, part->name, table->dir, name);
+}
+
+/* On failure the name is not there, unless it is another's. */
+static int link_part(tdl_table *table, const tdl__part *part, const char *name,
+		     struct linked *linked, tdl_error *error)
+{
+	int why = tdl__sys_link(part->dir, part->name, table->dir, name), link_why = why;
+
+	if (why == EEXIST)
+		why = link_again(table, part, name, &linked->was_ours);
+	if (lacks_links(why)) {
+		why = leave_mark(part, linked);
+		if (why == 0) {
+			why = tdl__sys_rename(part->dir, part->name, table->dir, name, false);
+			linked->moved = why == 0;
+		}
+		if (why != 0)
+			remove_mark(part, linked);
+		if (lacks_rename(why))
+			return unsupported(table->path, link_why, error);
+	}
+	if (why == 0) {
+		why = tdl__sys_fsync_dir(table->dir);
+		if (why != 0)
+			unlink_part(table, part, name, linked);
+	}
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot publish data file %s/%s", table->path,
+				       name);
+	return 0;
+}
+
+/* The commit names a data file that is not there any more. */
+static int lost(tdl_table *table, tdl__part *part, int64_t version, int why, tdl_error *error)
+{
+	char what[512];
+	struct stat st;
+
+	part->lost = tdl__sys_stat(part->dir, part->name, &st) == 0;
+	if (part->lost)
+		snprintf(
+			what, sizeof what,
+			"but its data file is gone (its rows are still in %.200s/" TDL__INCOMING_DIR
+			"/%s/%.200s)",
+			table->path, part->folder, part->name);
+	else
+		snprintf(what, sizeof what, "but its data file is gone");
+	return published(version, why, what, error);
+}
+
+/* A vacuum that knows no locks may have taken the part for an orphan just before the commit named
+ * it. The staged name still holds the bytes. */
+static int check_part(tdl_table *table, tdl__part *part, const char *name, bool moved,
+		      int64_t version, tdl_error *error)
+{
+	struct stat there, staged;
+	int why = tdl__sys_stat(table->dir, name, &there);
+
+	if (why == 0 && !moved && tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
+	    !tdl__same_file(&there, &staged))
+		return published(version, EEXIST, "another file has its data file's name", error);
+	if (why == ENOENT && !moved) {
+		why = tdl__sys_link(part->dir, part->name, table->dir, name);
+		if (why == 0)
+			why = tdl__sys_fsync_dir(table->dir);
+	}
+	/* Where it cannot be looked at, it need not be gone. */
+	if (why != 0 && tdl__sys_stat(table->dir, name, &there) == ENOENT)
+		return lost(table, part, version, why, error);
+	return why == 0 ? 0 : published(version, why, "its data file cannot be seen", error);
+}
+
+/* ---- Commits ------------------------------------------------------------------------------- */
+
+/* Who commits may think better of it, until the commit is visible. */
+static int check_stop(const tdl_commit_options *options, tdl_error *error)
+{
+	if (options == NULL || options->stop == NULL || !options->stop(options->context))
+		return 0;
+	return tdl__fail(error, TDL_ERR_STOPPED, "stopped; nothing was committed");
+}
+
+/* Looks at the head, and whether a commit on it is allowed. */
+static int look_at_head(tdl_table *table, const tdl__part *part, const tdl_commit_options *options,
+			struct base *base, tdl_error *error)
+{
+	int64_t wanted = options != NULL ? options->read_version : TDL_LATEST;
+	int r = tdl__history_refresh(&table->history, error);
+
+	if (r == 0)
+		r = tdl__history_find_gap(&table->history, error);
+	if (r == 0)
+		r = tdl__history_get(&table->history, TDL_LATEST, &base->version, &base->info,
+				     error);
+	if (r < 0)
+		return r;
+	if (wanted > base->info.version)
+		return tdl__no_such_version(error, wanted, table->path, base->info.version);
+	if (wanted != TDL_LATEST && wanted != base->info.version)
+		return conflict(wanted + 1, error);
+	if (part != NULL && !tdl__schema_equal(part->schema, base->info.schema))
+		return tdl__fail_at(error, TDL_ERR_CONFLICT, base->info.version, 0, 0,
+				    "version %" PRId64
+				    " changed the columns; another writer committed first",
+				    base->info.version);
+	return 0;
+}
+
+/* The longer, the more often nothing has changed: some four seconds in all. */
+static void pause_for(int again)
+{
+	long ms = again > 8 ? UNSEEN_MS_MAX : (1L << again) >> 1;
+	struct timespec time = { .tv_nsec = ms * 1000000 };
+
+	if (ms > 0)
+		nanosleep(&time, NULL);
+}
+
+/* Under the publishing lock: tries version after version until one is ours. */
+static int commit(tdl_table *table, enum tdl__change change, const tdl__part *part, int64_t target,
+		  const tdl_commit_options *options, const struct stat *dir, int64_t *version,
+		  tdl_error *error)
+{
+	const tdl__log *log = &table->history.log;
+	int64_t lost = -1;
+	int again = 0;
+
+	for (;;) {
+		_cleanup_text_ tdl__text text = { 0 };
+		char temp[TDL__LOG_TEMP_MAX];
+		struct base base;
+		struct stat st;
+		int r = look_at_head(table, part, options, &base, error);
+
+		if (r < 0)
+			return r;
+		*version = base.info.version + 1;
+		r = make_text(table, change, part, &base, target, options, &text, error);
+		if (r == 0)
+			r = write_temp(log, *version, text.p, text.n, tdl__table_file_mode(dir),
+				       table, temp, &st, error);
+		if (r < 0)
+			return r;
+		r = check_stop(options, error);
+		if (r == 0)
+			r = take_name(log, temp, *version, &st, error);
+		tdl__sys_unlink(log->dir, temp);
+		if (r == 0)
+			tdl__history_committed(&table->history);
+		/* An append conflicts with nothing: whatever came in between, it goes behind it.
+		 * But what came must show itself at some time. */
+		if (r != TDL_ERR_NOT_FOUND && (r != TDL_ERR_CONFLICT || change != TDL__APPEND))
+			return r;
+		again = *version == lost ? again + 1 : 0;
+		if (again == UNSEEN_MAX)
+			return r == TDL_ERR_NOT_FOUND ? TDL_ERR_IO : r;
+		pause_for(again);
+		lost = *version;
+	}
+}
+
+int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int64_t target,
+		 const tdl_commit_options *options, int64_t *version, tdl_error *error)
+{
+	_cleanup_table_lock_ struct tdl__table_lock lock = TDL__TABLE_UNLOCKED;
+	char name[PART_NAME_MAX] = "";
+	struct stat dir;
+	struct linked linked = { 0 };
+	int64_t made = -1;
+	tdl_error why_not;
+	int why, r;
+
+	if ((why = tdl__sys_fstat(table->dir, &dir)) != 0)
+		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
+	r = check_stop(options, error);
+	if (r == 0)
+		r = tdl__table_lock(table, options, &lock, error);
+	if (r < 0)
+		return r;
+	if (part != NULL) {
+		part_name(name, part->hex);
+		r = link_part(table, part, name, &linked, error);
+		if (r < 0)
+			return r;
+	}
+	pthread_mutex_lock(&table->publishing);
+	r = commit(table, change, part, target, options, &dir, &made, error);
+	pthread_mutex_unlock(&table->publishing);
+	if (r < 0 && r != TDL_ERR_PUBLISHED) {
+		if (part != NULL)
+			unlink_part(table, part, name, &linked);
+		return r;
+	}
+
+	/* Published. From here on nothing may be taken back. */
+	if (r == 0)
+		r = sync_log(&table->history.log, made, error);
+	if (part != NULL) {
+		int lost = check_part(table, part, name, linked.moved, made, r == 0 ? error : NULL);
+
+		r = r < 0 ? r : lost;
+	}
+	if (tdl__history_refresh(&table->history, &why_not) < 0 && r == 0 &&
+	    tdl_table_head(table) < made)
+		r = unseen(made, &why_not, error);
+	if (r == 0 && part != NULL)
+		remove_mark(part, &linked);
+	*version = made;
+	return r;
+}

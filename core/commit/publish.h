@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_PUBLISH_H
+#define TDL_PUBLISH_H
+
+#include "table/table.h"
+
+/* A data file that is complete and durable under its staged name, to be published. */
+typedef struct tdl__part {
+	int dir;		/* of the staged name */
+	const char *name;	/* the staged name */
+	const char *folder;	/* that it is in, for messages */
+	char hex[TDL__HEX_MAX]; /* of its name as a data file */
+	uint64_t size;
+	uint64_t num_records;
+	tdl__sums sums;		  /* borrowed from who made it */
+	const tdl_schema *schema; /* that its rows were checked against */
+	bool lost;		  /* committed, and its data file is gone */
+} tdl__part;
+
+/* In the staged name of a part in place of the dash before the name it was dropped under: the mark
+ * of one that was moved. */
+#define TDL__MOVED_AT	32
+#define TDL__MOVED_MARK '+'
+
+enum tdl__change {
+	TDL__APPEND,
+	TDL__OVERWRITE,
+	TDL__RESTORE
+};
+
+/*
+ * Commits: the part is appended, or takes the place of all rows (TDL__OVERWRITE), or `target` is
+ * restored (no part). Errors: as tdl_table_write(). When it returns 0 or PUBLISHED the part is
+ * the table's; its staged name is still there. part->lost: the name is all that is left of it. On
+ * other errors the table is as it was.
+ */
+int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int64_t target,
+		 const tdl_commit_options *options, int64_t *version, tdl_error *error);
+
+/*
+ * Writes a commit file's text for `version` and publishes it in the log directory, for a table
+ * that is being created. Errors: CONFLICT (the version is there), PUBLISHED, IO, UNSUPPORTED.
+ */
+int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mode_t mode,
+		       tdl_error *error);
+
+/* The line of commitInfo, and the lines that follow it. `previous` is the CRC-32C of the commit
+ * file before, or -1. */
+void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
+		      int64_t read_version, int64_t previous, const tdl_commit_options *options,
+		      const char *lines, size_t length);
+
+/*
+ * Whether a commit that is about to be published could be replayed, by everybody, on top of `base`
+ * (tdl__replay_check() has what `keeps` means). Errors: LIMIT, NOMEM.
+ */
+int tdl__commit_check(const char *table, const tdl__text *text, const tdl_version_info *base,
+		      bool keeps, tdl_error *error);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the dead left under _incoming/: which of it may be taken over, and taking it over. How
+ * folders are made and locked is staging.c's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commit/added.h"
+#include "error.h"
+#include "sys.h"
+
+struct adoption {
+	tdl_staging *staging;
+	void (*adopted)(void *context, tdl_staged *file, const tdl_left *left);
+	void *context;
+	unsigned busy;
+	tdl__added added;
+	int from;     /* the dead folder, */
+	uid_t owner;  /* whose it is, */
+	char **names; /* and what is in it */
+	size_t count, cap;
+	tdl_error *error;
+	int result;
+};
+
+static int open_staged(const struct adoption *adoption, const char *name, int *fd, struct stat *st)
+{
+	const int flags = O_NOFOLLOW | O_NONBLOCK;
+	_cleanup_close_ int got = -1;
+	int why = tdl__sys_open(adoption->from, name, O_RDWR | flags, 0, &got);
+
+	/* It was about to be published, and readable to all, writable to none already. */
+	if (why == EACCES && tdl__sys_open(adoption->from, name, O_RDONLY | flags, 0, &got) == 0 &&
+	    tdl__sys_fstat(got, st) == 0 && S_ISREG(st->st_mode) && st->st_uid == adoption->owner &&
+	    tdl__sys_chmod(got, 0600) == 0) {
+		close(tdl__steal_fd(&got));
+		why = tdl__sys_open(adoption->from, name, O_RDWR | flags, 0, &got);
+	}
+	if (why == 0)
+		why = tdl__sys_fstat(got, st);
+	if (why == 0)
+		*fd = tdl__steal_fd(&got);
+	return why;
+}
+
+/* Takes one named file over into our folder and opens it. */
+static int take_over(struct adoption *adoption, const char *name, const char *dropped)
+{
+	tdl_staging *staging = adoption->staging;
+	_cleanup_close_ int fd = -1;
+	tdl_staged *file;
+	tdl_left left;
+	struct stat st;
+	int why = open_staged(adoption, name, &fd, &st);
+
+	/* Whatever else lies there is not ours to touch. */
+	if (why == ENOENT || why == ELOOP || why == ENXIO || why == EISDIR ||
+	    (why == 0 && (!S_ISREG(st.st_mode) || st.st_uid != adoption->owner)))
+		return 0;
+	if (why == 0)
+		why = tdl__sys_rename(adoption->from, name, staging->dir, name, false);
+	if (why == EINVAL || why == ENOSYS)
+		why = tdl__sys_rename(adoption->from, name, staging->dir, name, true);
+	if (why != 0)
+		return tdl__cannot_stage(staging->table, why, adoption->error);
+	file = tdl__staged_new(staging, strdup(name));
+	if (file == NULL)
+		return tdl__fail_nomem(adoption->error);
+	file->fd = tdl__steal_fd(&fd);
+	if ((st.st_mode & 07777) != 0600)
+		tdl__sys_chmod(file->fd, 0600);
+	memcpy(file->hex, name, TDL__HEX_MAX - 1);
+	left.name = dropped;
+	left.mtime = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+	tdl__about_take(file, adoption->from, &st, &left);
+	adoption->adopted(adoption->context, file, &left);
+	free((char *)left.reason);
+	return 0;
+}
+
+/* Deletes a name that nobody needs any more. */
+static int discard(struct adoption *adoption, const char *name)
+{
+	tdl__sys_unlink(adoption->from, name);
+	return 0;
+}
+
+static int adopt_file(struct adoption *adoption, const char *name, const char *dropped)
+{
+	enum tdl__fate fate;
+	bool mended = false;
+	int r = tdl__added_fate(&adoption->added, name, &fate, adoption->error);
+
+	if (r < 0)
+		return r;
+	/* Published ones are the table's already. Where the data file is gone, this may be it. */
+	if (fate == TDL__FATE_LOST) {
+		r = tdl__added_mend(&adoption->added, adoption->from, name, &mended,
+				    adoption->error);
+		if (r < 0)
+			return r;
+	}
+	if (fate == TDL__FATE_PUBLISHED || mended)
+		return discard(adoption, name);
+	/* Nameless ones are of no use to anyone, unless they are all that is left. */
+	if (*dropped == '\0')
+		return fate == TDL__FATE_NONE ? discard(adoption, name) : 0;
+	return take_over(adoption, name, dropped);
+}
+
+/* A staged file that was given its data file's name, and perhaps not published: it comes back. */
+static int adopt_moved(struct adoption *adoption, const char *mark, const char *dropped)
+{
+	tdl_table *table = adoption->staging->table;
+	char name[NAME_MAX + 1], part[64];
+	enum tdl__fate fate;
+	int why, r = tdl__added_fate(&adoption->added, mark, &fate, adoption->error);
+
+	if (r < 0)
+		return r;
+	if (fate != TDL__FATE_NONE)
+		return discard(adoption, mark);
+	snprintf(name, sizeof name, "%s", mark);
+	name[TDL__MOVED_AT] = '-';
+	snprintf(part, sizeof part, "part-%.32s.jsonl", mark);
+	why = tdl__sys_rename(table->dir, part, adoption->from, name, false);
+	/* It had not been moved yet, or was moved back. */
+	if (why == ENOENT || why == EEXIST)
+		return discard(adoption, mark);
+	if (why != 0)
+		return tdl__cannot_stage(table, why, adoption->error);
+	discard(adoption, mark);
+	return adopt_file(adoption, name, dropped);
+}
+
+static bool collect(void *context, const char *name)
+{
+	struct adoption *adoption = context;
+	const char *dropped;
+	char *copy;
+
+	if (!tdl__staged_parse(name, &dropped) && !tdl__moved_parse(name, &dropped))
+		return true;
+	copy = strdup(name);
+	if (copy == NULL ||
+	    !tdl__reserve(&adoption->names, &adoption->cap, adoption->count + 1, sizeof copy)) {
+		free(copy);
+		adoption->result = tdl__fail_nomem(adoption->error);
+		return false;
+	}
+	adoption->names[adoption->count++] = copy;
+	return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* In order of names: what was made of a drop's rows comes before the drop itself. */
+static void adopt_files(struct adoption *adoption)
+{
+	const char *dropped;
+
+	if (adoption->count > 0)
+		qsort(adoption->names, adoption->count, sizeof(char *), by_name);
+	for (size_t i = 0; i < adoption->count && adoption->result == 0; i++) {
+		const char *name = adoption->names[i];
+
+		if (tdl__moved_parse(name, &dropped))
+			adoption->result = adopt_moved(adoption, name, dropped);
+		else if (tdl__staged_parse(name, &dropped))
+			adoption->result = adopt_file(adoption, name, dropped);
+	}
+	for (size_t i = 0; i < adoption->count; i++)
+		free(adoption->names[i]);
+	adoption->count = 0;
+}
+
+/* About a file that has gone another way. */
+static bool remove_about(void *context, const char *name)
+{
+	const struct adoption *adoption = context;
+
+	if (tdl__about_parse(name))
+		tdl__sys_unlink(adoption->from, name);
+	return true;
+}
+
+static bool adopt_folder(void *context, const char *name)
+{
+	struct adoption *adoption = context;
+	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
+	struct stat st;
+	int why;
+
+	if (strcmp(name, adoption->staging->name) == 0)
+		return true;
+	switch (tdl__folder_look(adoption->staging->incoming, name, &dead)) {
+	case TDL__FOLDER_BUSY:
+		adoption->busy++;
+		return true;
+	case TDL__FOLDER_FOREIGN:
+		return true;
+	case TDL__FOLDER_DEAD:
+		break;
+	}
+	if (!tdl__folder_is_ours(adoption->staging->table, dead.dir) ||
+	    tdl__sys_fstat(dead.dir, &st) != 0)
+		return true;
+	adoption->from = dead.dir;
+	adoption->owner = st.st_uid;
+	why = tdl__sys_list(dead.dir, collect, adoption);
+	adopt_files(adoption);
+	if (why == 0 && adoption->result == 0)
+		(void)tdl__sys_list(dead.dir, remove_about, adoption);
+	if (why != 0 && adoption->result == 0)
+		adoption->result =
+			tdl__cannot_stage(adoption->staging->table, why, adoption->error);
+	tdl__dead_remove(adoption->staging->incoming, name, &dead);
+	return adoption->result == 0;
+}
+
+int tdl_staging_adopt(tdl_staging *staging,
+		      void (*adopted)(void *context, tdl_staged *file, const tdl_left *left),
+		      void *context, unsigned *busy, tdl_error *error)
+{
+	struct adoption adoption = {
+		.staging = staging,
+		.adopted = adopted,
+		.context = context,
+		.added = { .table = staging->table },
+		.error = error,
+	};
+	int why, r = tdl__history_refresh(&staging->table->history, error);
+
+	/* Behind damage nobody knows what was published: nothing is touched. */
+	if (r < 0)
+		return r;
+	why = tdl__sys_list(staging->incoming, adopt_folder, &adoption);
+	tdl__added_clear(&adoption.added);
+	free(adoption.names);
+	if (adoption.result < 0)
+		return adoption.result;
+	if (why != 0)
+		return tdl__cannot_stage(staging->table, why, error);
+	if (adoption.result == 0 && busy != NULL)
+		*busy = adoption.busy;
+	return adoption.result;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is kept of one staged file beside its bytes: a descriptor while it is needed, and in a file
+ * of its own whose it is and why it was not committed. Folders and names are staging.c's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commit/staging.h"
+#include "error.h"
+#include "sys.h"
+
+#define ABOUT_SUFFIX   ".about"
+#define ABOUT_NAME_MAX (TDL__HEX_MAX + sizeof ABOUT_SUFFIX)
+#define ABOUT_MAX      (TDL_MESSAGE_MAX + 160)
+
+/* ---- Descriptor ---------------------------------------------------------------------------- */
+
+int tdl_staged_detach(tdl_staged *file)
+{
+	int fd = file->fd;
+
+	file->fd = -1;
+	return fd;
+}
+
+/* With the lock held. */
+static int open_again(tdl_staged *file)
+{
+	const int flags = O_NOFOLLOW | O_NONBLOCK;
+	int dir = file->staging->dir, fd, why;
+
+	if (file->fd >= 0)
+		return 0;
+	if (file->file_name == NULL)
+		return ENOENT;
+	why = tdl__sys_open(dir, file->file_name, O_RDWR | flags, 0, &file->fd);
+	/* It was ready to be published, which can be written by nobody. */
+	if (why == EACCES && tdl__sys_open(dir, file->file_name, O_RDONLY | flags, 0, &fd) == 0) {
+		if (tdl__sys_chmod(fd, 0600) == 0)
+			why = tdl__sys_open(dir, file->file_name, O_RDWR | flags, 0, &file->fd);
+		close(fd);
+	}
+	return why;
+}
+
+int tdl_staged_open(tdl_staged *file, tdl_error *error)
+{
+	int why;
+
+	pthread_mutex_lock(&file->lock);
+	why = open_again(file);
+	pthread_mutex_unlock(&file->lock);
+	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
+}
+
+/* ---- What is known about it ---------------------------------------------------------------- */
+
+/*
+ * <32 hex>.about, in the same folder: "UID GID MODE" in the first line; then, where it was refused,
+ * "SIZE TIME" of the file as it was, and the reason. That holds as long as the file is so still:
+ * nobody has to take it away when bytes come.
+ */
+
+static void name_about(char name[ABOUT_NAME_MAX], const char *hex)
+{
+	snprintf(name, ABOUT_NAME_MAX, "%.32s" ABOUT_SUFFIX, hex);
+}
+
+bool tdl__about_parse(const char *name)
+{
+	uint8_t id[16];
+
+	return strlen(name) == TDL__HEX_MAX - 1 + strlen(ABOUT_SUFFIX) && tdl__unhex(id, name) &&
+	       strcmp(name + TDL__HEX_MAX - 1, ABOUT_SUFFIX) == 0;
+}
+
+void tdl__about_forget(tdl_staged *file)
+{
+	char name[ABOUT_NAME_MAX];
+
+	if (!file->has_about)
+		return;
+	name_about(name, file->hex);
+	tdl__sys_unlink(file->staging->dir, name);
+	file->has_about = false;
+}
+
+/* With the lock held. */
+static int write_about(tdl_staged *file)
+{
+	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW;
+	_cleanup_close_ int fd = -1;
+	char name[ABOUT_NAME_MAX], text[ABOUT_MAX];
+	int n, why;
+
+	name_about(name, file->hex);
+	why = tdl__sys_open(file->staging->dir, name, flags, 0600, &fd);
+	if (why != 0)
+		return why;
+	file->has_about = true;
+	n = snprintf(text, sizeof text, "%u %u %o\n%s", file->uid, file->gid, file->mode,
+		     file->refused != NULL ? file->refused : "");
+	why = tdl__sys_write(fd, text, (size_t)n);
+	/* Half of it might be taken for the whole. */
+	if (why != 0)
+		tdl__about_forget(file);
+	return why;
+}
+
+int tdl_staged_own(tdl_staged *file, unsigned uid, unsigned gid, unsigned mode, tdl_error *error)
+{
+	int why;
+
+	pthread_mutex_lock(&file->lock);
+	file->uid = uid;
+	file->gid = gid;
+	file->mode = mode & 0777;
+	why = file->file_name == NULL ? 0 : write_about(file);
+	pthread_mutex_unlock(&file->lock);
+	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
+}
+
+static int state_of(const struct stat *st, char *out, size_t size)
+{
+	return snprintf(out, size, "%" PRId64 " %" PRId64 ".%09ld\n", (int64_t)st->st_size,
+			(int64_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+}
+
+int tdl_staged_refused(tdl_staged *file, const char *reason, tdl_error *error)
+{
+	char state[80], *refused = NULL;
+	struct stat st;
+	int why;
+
+	pthread_mutex_lock(&file->lock);
+	why = open_again(file);
+	if (why == 0)
+		why = tdl__sys_fstat(file->fd, &st);
+	if (why == 0) {
+		(void)state_of(&st, state, sizeof state);
+		if (asprintf(&refused, "%s%.*s\n", state, TDL_MESSAGE_MAX, reason) < 0)
+			why = ENOMEM;
+	}
+	if (why == 0) {
+		free(file->refused);
+		file->refused = refused;
+		why = write_about(file);
+	}
+	pthread_mutex_unlock(&file->lock);
+	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
+}
+
+void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left *left)
+{
+	_cleanup_close_ int fd = -1;
+	char name[ABOUT_NAME_MAX], text[ABOUT_MAX + 1], state[80], *second;
+	unsigned uid, gid, mode;
+	size_t got = 0, n = (size_t)state_of(st, state, sizeof state);
+
+	left->uid = st->st_uid;
+	left->gid = st->st_gid;
+	left->mode = 0600;
+	left->reason = NULL;
+	name_about(name, file->hex);
+	if (tdl__sys_open(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd) == 0 &&
+	    tdl__sys_pread(fd, text, sizeof text - 1, 0, &got) == 0 && got > 0 &&
+	    memchr(text, '\0', got) == NULL && text[got - 1] == '\n') {
+		text[got] = '\0';
+		second = strchr(text, '\n') + 1;
+		if (sscanf(text, "%u %u %o", &uid, &gid, &mode) == 3) {
+			left->uid = uid;
+			left->gid = gid;
+			left->mode = mode & 0777;
+		}
+		if (strncmp(second, state, n) == 0 && strchr(second + n, '\n') == text + got - 1)
+			file->refused = strdup(second);
+	}
+	if (file->refused != NULL) {
+		snprintf(text, sizeof text, "%s", file->refused + n);
+		text[strlen(text) - 1] = '\0';
+		left->reason = strdup(text);
+	}
+	file->uid = left->uid;
+	file->gid = left->gid;
+	file->mode = left->mode;
+	if (fd >= 0 && tdl__sys_rename(from, name, file->staging->dir, name, true) == 0)
+		file->has_about = true;
+}

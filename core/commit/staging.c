@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Folders and files under _incoming/: making, naming, locking, removing. What is in the files does
+ * not concern it.
+ */
+#include "commit/staging.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/utsname.h>
+#include <uuid/uuid.h>
+
+#include "error.h"
+#include "sys.h"
+
+#define ID_MAX	  100
+#define LOCK_FILE ".lock"
+
+/* ---- Names --------------------------------------------------------------------------------- */
+
+/* The hex digits of an id in a file of the system, dashes dropped. */
+static bool read_id(const char *path, char out[TDL__HEX_MAX])
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char text[64];
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof text) : -1;
+	uint8_t id[16];
+	size_t at = 0;
+
+	for (ssize_t i = 0; i < n && at < TDL__HEX_MAX - 1; i++) {
+		if (text[i] != '-')
+			out[at++] = text[i];
+	}
+	out[at] = '\0';
+	return at == TDL__HEX_MAX - 1 && tdl__unhex(id, out);
+}
+
+/* Machines without an id of their own are told apart by their name. */
+static void machine_id(char out[TDL__HEX_MAX])
+{
+	struct utsname uts;
+	uuid_t space = { 0 }, id;
+
+	if (read_id("/etc/machine-id", out))
+		return;
+	if (uname(&uts) < 0)
+		strcpy(uts.nodename, "localhost");
+	uuid_generate_sha1(id, space, uts.nodename, strlen(uts.nodename));
+	tdl__hex(out, id);
+}
+
+static void boot_id(char out[TDL__HEX_MAX])
+{
+	if (!read_id("/proc/sys/kernel/random/boot_id", out))
+		strcpy(out, "00000000000000000000000000000000");
+}
+
+/* "<machine>-<boot>-<16 random hex>". */
+static void fresh_folder_name(char out[ID_MAX])
+{
+	char machine[TDL__HEX_MAX], boot[TDL__HEX_MAX], random[TDL__HEX_MAX];
+
+	machine_id(machine);
+	boot_id(boot);
+	tdl__random_hex(random);
+	snprintf(out, ID_MAX, "%s-%s-%.16s", machine, boot, random);
+}
+
+bool tdl__folder_parse(const char *name)
+{
+	uint8_t id[16];
+
+	return strlen(name) == 82 && tdl__unhex(id, name) && name[32] == '-' &&
+	       tdl__unhex(id, name + 33) && name[65] == '-';
+}
+
+static bool of_this_machine(const char *folder)
+{
+	char machine[TDL__HEX_MAX], boot[TDL__HEX_MAX];
+
+	if (!tdl__folder_parse(folder))
+		return false;
+	/* Containers of one kernel have names of their own, but it is one kernel that keeps and
+	 * shows their locks. */
+	boot_id(boot);
+	if (memcmp(folder + 33, boot, 32) == 0 && strspn(boot, "0") < 32)
+		return true;
+	machine_id(machine);
+	return memcmp(folder, machine, 32) == 0;
+}
+
+bool tdl__staged_parse(const char *name, const char **dropped)
+{
+	uint8_t id[16];
+
+	if (strlen(name) < 32 || !tdl__unhex(id, name) || (name[32] != '\0' && name[32] != '-'))
+		return false;
+	*dropped = name[32] == '-' ? name + 33 : "";
+	return true;
+}
+
+bool tdl__moved_parse(const char *name, const char **dropped)
+{
+	uint8_t id[16];
+
+	if (strlen(name) < 34 || !tdl__unhex(id, name) || name[TDL__MOVED_AT] != TDL__MOVED_MARK)
+		return false;
+	*dropped = name + TDL__MOVED_AT + 1;
+	return true;
+}
+
+/* ---- Folders ------------------------------------------------------------------------------- */
+
+int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error)
+{
+	return tdl__fail_errno(error, why, "cannot stage files in %s/" TDL__INCOMING_DIR,
+			       table->path);
+}
+
+static int open_dir(int dir, const char *name, int *fd)
+{
+	return tdl__sys_open(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, fd);
+}
+
+/* Of a folder that is not _incoming yet. */
+#define INCOMING_TEMP TDL__INCOMING_DIR "."
+
+bool tdl__incoming_is_temp(const char *name)
+{
+	uint8_t id[16];
+	size_t n = strlen(INCOMING_TEMP);
+
+	return strncmp(name, INCOMING_TEMP, n) == 0 && strlen(name) == n + 32 &&
+	       tdl__unhex(id, name + n);
+}
+
+/* Makes _incoming under another name: nobody finds it with a mode that it is not to have. */
+static int make_incoming(tdl_table *table, mode_t mode, tdl_error *error)
+{
+	_cleanup_close_ int fd = -1;
+	char temp[sizeof INCOMING_TEMP + TDL__HEX_MAX] = INCOMING_TEMP;
+	int why, r;
+
+	tdl__random_hex(temp + strlen(INCOMING_TEMP));
+	why = tdl__sys_mkdir(table->dir, temp, 0700);
+	if (why != 0)
+		return tdl__cannot_stage(table, why, error);
+	why = open_dir(table->dir, temp, &fd);
+	r = why != 0 ? tdl__cannot_stage(table, why, error)
+		     : tdl__table_adopt(table, fd, mode, error);
+	if (r == 0) {
+		why = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR, false);
+		/* An empty one that another made just now gives way: its maker looks again. */
+		if (why == EINVAL || why == ENOSYS || why == EOPNOTSUPP)
+			why = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR,
+					      true);
+		if (why == 0)
+			return 0;
+		if (why != EEXIST && why != ENOTEMPTY)
+			r = tdl__cannot_stage(table, why, error);
+	}
+	tdl__sys_rmdir(table->dir, temp);
+	return r;
+}
+
+/* Opens _incoming, made where it is missing: the table's mode and group, and the sticky bit, so
+ * that several users of one table do not remove each other's folders. */
+static int open_incoming(tdl_table *table, int *fd, tdl_error *error)
+{
+	_cleanup_close_ int got = -1;
+	struct stat dir, st;
+	mode_t mode;
+	int r, why = tdl__sys_fstat(table->dir, &dir);
+
+	if (why != 0)
+		return tdl__cannot_stage(table, why, error);
+	mode = (dir.st_mode & 02777) | S_ISVTX;
+	why = open_dir(table->dir, TDL__INCOMING_DIR, &got);
+	if (why == ENOENT) {
+		r = make_incoming(table, mode, error);
+		if (r < 0)
+			return r;
+		why = open_dir(table->dir, TDL__INCOMING_DIR, &got);
+	}
+	if (why == 0)
+		why = tdl__sys_fstat(got, &st);
+	if (why != 0)
+		return tdl__cannot_stage(table, why, error);
+	/* The table was opened to more users since it was made. */
+	if (((st.st_mode & 07777) != mode || st.st_gid != dir.st_gid) &&
+	    (geteuid() == 0 || geteuid() == st.st_uid))
+		tdl__table_adopt(table, got, mode, NULL);
+	*fd = tdl__steal_fd(&got);
+	return 0;
+}
+
+static bool is_there(int dir, const char *name, int fd)
+{
+	struct stat open, there;
+
+	return tdl__sys_fstat(fd, &open) == 0 && tdl__sys_stat(dir, name, &there) == 0 &&
+	       tdl__same_file(&open, &there);
+}
+
+/* Without locks nobody is taken for dead, either. */
+static int lock(int fd)
+{
+	int why = tdl__sys_lock(fd, LOCK_EX | LOCK_NB);
+
+	return why == EOPNOTSUPP || why == ENOSYS || why == ENOLCK ? 0 : why;
+}
+
+/* Makes a folder that nobody has, and locks it. What is_taken() says yes to: another process took
+ * it for a dead one's in between. */
+static int make_folder(tdl_table *table, int incoming, const char *name, int *dir, int *file)
+{
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+	_cleanup_close_ int got = -1, locked = -1;
+	struct stat st;
+	int why = tdl__sys_mkdir(incoming, name, 0700);
+
+	if (why == 0)
+		why = open_dir(incoming, name, &got);
+	if (why == 0)
+		why = lock(got);
+	/* What root's daemon leaves the table's owner can look into and remove; and where folders
+	 * pass their group on, files in this one get the table's. */
+	if (why == 0)
+		why = tdl__sys_fstat(got, &st);
+	if (why == 0)
+		tdl__table_adopt(table, got, (st.st_mode & S_ISGID) | 0700, NULL);
+	if (why == 0)
+		why = tdl__sys_open(got, LOCK_FILE, flags, 0600, &locked);
+	if (why == 0 && geteuid() == 0)
+		tdl__table_adopt(table, locked, 0600, NULL);
+	if (why == 0)
+		why = lock(locked);
+	if (why == 0 && (!is_there(got, LOCK_FILE, locked) || !is_there(incoming, name, got)))
+		why = ENOENT;
+	if (why != 0) {
+		if (locked >= 0)
+			tdl__sys_unlink(got, LOCK_FILE);
+		tdl__sys_rmdir(incoming, name);
+		return why;
+	}
+	*dir = tdl__steal_fd(&got);
+	*file = tdl__steal_fd(&locked);
+	return 0;
+}
+
+static bool is_taken(int why)
+{
+	return why == ENOENT || why == EEXIST || why == EWOULDBLOCK || why == ESTALE;
+}
+
+static int make_any_folder(tdl_table *table, int incoming, char name[ID_MAX], int *dir, int *file)
+{
+	int why;
+
+	for (int tries = 0;; tries++) {
+		fresh_folder_name(name);
+		why = make_folder(table, incoming, name, dir, file);
+		if (why == 0 || !is_taken(why) || tries == 100)
+			return why;
+	}
+}
+
+/* Makes a folder that was taken away anew, under the same descriptors; 0 also where another thread
+ * has just done so, or it is there. */
+static int renew(tdl_staging *staging)
+{
+	_cleanup_close_ int incoming = -1, dir = -1, locked = -1;
+	char name[ID_MAX];
+	int why = 0;
+
+	pthread_mutex_lock(&staging->renewing);
+	if (!is_there(staging->incoming, staging->name, staging->dir)) {
+		if (open_incoming(staging->table, &incoming, NULL) < 0)
+			why = ENOENT;
+		if (why == 0)
+			why = make_any_folder(staging->table, incoming, name, &dir, &locked);
+		if (why == 0 && (dup3(incoming, staging->incoming, O_CLOEXEC) < 0 ||
+				 dup3(locked, staging->lock, O_CLOEXEC) < 0 ||
+				 dup3(dir, staging->dir, O_CLOEXEC) < 0))
+			why = errno;
+		/* All such names are of one length. */
+		if (why == 0)
+			memcpy(staging->name, name, strlen(name));
+	}
+	pthread_mutex_unlock(&staging->renewing);
+	return why;
+}
+
+int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
+{
+	_cleanup_close_ int incoming = -1, dir = -1, locked = -1;
+	tdl_staging *staging;
+	char name[ID_MAX];
+	int r, why;
+
+	if ((table->flags & TDL_OPEN_READ_ONLY) != 0)
+		return tdl__fail(error, TDL_ERR_MISUSE, "%s was opened read-only", table->path);
+	r = open_incoming(table, &incoming, error);
+	if (r < 0)
+		return r;
+	why = make_any_folder(table, incoming, name, &dir, &locked);
+	if (why != 0)
+		return tdl__cannot_stage(table, why, error);
+	staging = calloc(1, sizeof *staging);
+	if (staging == NULL || (staging->name = strdup(name)) == NULL) {
+		free(staging);
+		tdl__dead_remove(incoming, name, &(struct tdl__dead){ dir, locked });
+		return tdl__fail_nomem(error);
+	}
+	pthread_mutex_init(&staging->renewing, NULL);
+	pthread_mutex_init(&staging->memory_lock, NULL);
+	pthread_cond_init(&staging->memory_left, NULL);
+	staging->table = table;
+	staging->incoming = tdl__steal_fd(&incoming);
+	staging->dir = tdl__steal_fd(&dir);
+	staging->lock = tdl__steal_fd(&locked);
+	*out = staging;
+	return 0;
+}
+
+void tdl_staging_free(tdl_staging *staging)
+{
+	if (staging == NULL)
+		return;
+	tdl__dead_remove(staging->incoming, staging->name,
+			 &(struct tdl__dead){ staging->dir, staging->lock });
+	close(staging->lock);
+	close(staging->dir);
+	close(staging->incoming);
+	pthread_mutex_destroy(&staging->renewing);
+	pthread_mutex_destroy(&staging->memory_lock);
+	pthread_cond_destroy(&staging->memory_left);
+	free(staging->name);
+	free(staging);
+}
+
+enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead)
+{
+	_cleanup_close_ int dir = -1, file = -1;
+	int why;
+
+	if (!of_this_machine(name) || open_dir(incoming, name, &dir) != 0)
+		return TDL__FOLDER_FOREIGN;
+	if (tdl__sys_lock(dir, LOCK_EX | LOCK_NB) != 0 || !is_there(incoming, name, dir))
+		return TDL__FOLDER_BUSY;
+	/* Over a network an exclusive lock wants a file that may be written. */
+	why = tdl__sys_open(dir, LOCK_FILE, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0, &file);
+	if (why == EROFS)
+		why = tdl__sys_open(dir, LOCK_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &file);
+	if (why == 0 &&
+	    (tdl__sys_lock(file, LOCK_EX | LOCK_NB) != 0 || !is_there(dir, LOCK_FILE, file)))
+		return TDL__FOLDER_BUSY;
+	/* Its process died before it had made one; or it is no folder of ours. */
+	if (why != 0 && why != ENOENT)
+		return TDL__FOLDER_BUSY;
+	dead->dir = tdl__steal_fd(&dir);
+	dead->lock = tdl__steal_fd(&file);
+	return TDL__FOLDER_DEAD;
+}
+
+/* Root's daemon gives its folder to the table's owner. */
+bool tdl__folder_is_ours(const tdl_table *table, int dir)
+{
+	struct stat folder, st;
+	uid_t user = geteuid();
+
+	return tdl__sys_fstat(dir, &folder) == 0 && (folder.st_mode & 022) == 0 &&
+	       (folder.st_uid == user ||
+		(user == 0 && tdl__sys_fstat(table->dir, &st) == 0 && st.st_uid == folder.st_uid));
+}
+
+void tdl__dead_close(struct tdl__dead *dead)
+{
+	if (dead->lock >= 0)
+		close(dead->lock);
+	if (dead->dir >= 0)
+		close(dead->dir);
+}
+
+static bool is_only_lock(void *only, const char *name)
+{
+	return *(bool *)only = strcmp(name, LOCK_FILE) == 0;
+}
+
+void tdl__dead_remove(int incoming, const char *name, const struct tdl__dead *dead)
+{
+	bool only = true;
+
+	/* What keeps its files keeps its lock. */
+	if (tdl__sys_list(dead->dir, is_only_lock, &only) != 0 || !only)
+		return;
+	if (dead->lock >= 0)
+		tdl__sys_unlink(dead->dir, LOCK_FILE);
+	tdl__sys_rmdir(incoming, name);
+}
+
+/* ---- Files --------------------------------------------------------------------------------- */
+
+tdl_staged *tdl__staged_new(tdl_staging *staging, char *file_name)
+{
+	tdl_staged *file = file_name != NULL ? calloc(1, sizeof *file) : NULL;
+
+	if (file == NULL) {
+		free(file_name);
+		return NULL;
+	}
+	file->staging = staging;
+	file->fd = -1;
+	file->file_name = file_name;
+	pthread_mutex_init(&file->lock, NULL);
+	return file;
+}
+
+static int create(tdl_staging *staging, const char *hex, const char *name, tdl_staged **out,
+		  tdl_error *error)
+{
+	size_t room = 34 + (name != NULL ? strlen(name) : 0);
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+	tdl_staged *file = tdl__staged_new(staging, malloc(room));
+	int why;
+
+	if (file == NULL)
+		return tdl__fail_nomem(error);
+	if (hex != NULL)
+		memcpy(file->hex, hex, TDL__HEX_MAX);
+	else
+		tdl__random_hex(file->hex);
+	snprintf(file->file_name, room, "%s%s%s", file->hex, name != NULL ? "-" : "",
+		 name != NULL ? name : "");
+	why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
+	/* A failed commit of the same file can have left it behind. */
+	if (why == EEXIST && name == NULL && tdl__sys_unlink(staging->dir, file->file_name) == 0)
+		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
+	if ((why == ENOENT || why == ESTALE) && renew(staging) == 0)
+		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
+	if (why != 0) {
+		tdl_staged_free(file);
+		return tdl__cannot_stage(staging->table, why, error);
+	}
+	/* Root takes up again only what is its folder's owner's. */
+	if (geteuid() == 0)
+		tdl__table_adopt(staging->table, file->fd, 0600, NULL);
+	*out = file;
+	return 0;
+}
+
+int tdl__staged_secure(tdl_staged *file, bool *again, tdl_error *error)
+{
+	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+	tdl_staging *staging = file->staging;
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+	int why;
+
+	*again = false;
+	if (file->file_name == NULL || is_there(staging->dir, file->file_name, file->fd))
+		return 0;
+	why = renew(staging);
+	if (why == 0)
+		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &fd);
+	if (why == 0)
+		why = tdl__sys_fstat(file->fd, &st);
+	if (why == 0)
+		why = tdl__sys_copy(file->fd, fd, (uint64_t)st.st_size);
+	if (why == 0 && dup3(fd, file->fd, O_CLOEXEC) < 0)
+		why = errno;
+	if (why != 0 && fd >= 0)
+		tdl__sys_unlink(staging->dir, file->file_name);
+	if (why != 0)
+		return tdl__cannot_stage(staging->table, why, error);
+	if (geteuid() == 0)
+		tdl__table_adopt(staging->table, file->fd, 0600, NULL);
+	*again = true;
+	return 0;
+}
+
+static int check_name(const char *name, tdl_error *error)
+{
+	if (strlen(name) > TDL_STAGED_NAME_MAX) {
+		tdl__fail_errno(error, ENAMETOOLONG, "%.80s...", name);
+		if (error != NULL)
+			error->code = TDL_ERR_LIMIT;
+		return TDL_ERR_LIMIT;
+	}
+	if (*name == '\0' || strchr(name, '/') != NULL)
+		return tdl__fail(error, TDL_ERR_MISUSE, "\"%s\" is no file name", name);
+	return 0;
+}
+
+int tdl_staged_create(tdl_staging *staging, const char *name, tdl_staged **out, tdl_error *error)
+{
+	int r = check_name(name, error);
+
+	return r < 0 ? r : create(staging, NULL, name, out, error);
+}
+
+int tdl__staged_create_nameless(tdl_staging *staging, const char *hex, tdl_staged **out,
+				tdl_error *error)
+{
+	return create(staging, hex, NULL, out, error);
+}
+
+void tdl_staged_free(tdl_staged *file)
+{
+	if (file == NULL)
+		return;
+	if (file->ahead != NULL)
+		file->free_ahead(file->ahead);
+	if (file->ahead_memory > 0)
+		atomic_fetch_sub(&file->staging->ahead_memory, file->ahead_memory);
+	pthread_mutex_destroy(&file->lock);
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file->file_name);
+	free(file->refused);
+	free(file);
+}
+
+int tdl_staged_fd(const tdl_staged *file)
+{
+	return file->fd;
+}
+
+int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error)
+{
+	_cleanup_free_ char *renamed = NULL;
+	int r = check_name(name, error), why;
+
+	if (r < 0)
+		return r;
+	if (file->file_name == NULL)
+		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
+	if (asprintf(&renamed, "%s-%s", file->hex, name) < 0)
+		return tdl__fail_nomem(error);
+	pthread_mutex_lock(&file->lock);
+	why = tdl__sys_rename(file->staging->dir, file->file_name, file->staging->dir, renamed,
+			      true);
+	if (why == 0) {
+		char *old = file->file_name;
+
+		file->file_name = tdl__steal(renamed);
+		free(old);
+	}
+	pthread_mutex_unlock(&file->lock);
+	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
+}
+
+void tdl__staged_forget(tdl_staged *file)
+{
+	free(file->file_name);
+	file->file_name = NULL;
+}
+
+int tdl_staged_remove(tdl_staged *file, tdl_error *error)
+{
+	int why = 0;
+
+	pthread_mutex_lock(&file->lock);
+	if (file->file_name != NULL)
+		why = tdl__sys_unlink(file->staging->dir, file->file_name);
+	if (why == 0 || why == ENOENT) {
+		tdl__staged_forget(file);
+		tdl__about_forget(file);
+		why = 0;
+	}
+	pthread_mutex_unlock(&file->lock);
+	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lock of a table's writers: its file, waiting for it, and who has it. Knows nothing of
+ * commits.
+ */
+#include "commit/tablelock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/sysmacros.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "error.h"
+#include "log/log.h"
+#include "sys.h"
+
+unsigned tdl__table_lock_wait = 30000;
+
+#define STEP_MAX 20 /* ms between two tries */
+#define WAY_MS                                                                                     \
+	1000	     /* a vacuum that waits asks writers to give way for so long, again and again, \
+		      */
+#define WAY_MAX 3000 /* and they do for no longer than this */
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+static int64_t steady_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void pause_ms(unsigned ms)
+{
+	struct timespec time = { ms / 1000, ms % 1000 * 1000000L };
+
+	nanosleep(&time, NULL);
+}
+
+/* ---- The file ------------------------------------------------------------------------------ */
+
+/* For those who may write to the table, whom the write bits of its directory name; and its owner.
+ * Who may only read must not even open it: a shared lock would be enough to hold a vacuum up. */
+static mode_t lock_mode(const struct stat *table)
+{
+	mode_t mode = 0600;
+
+	if ((table->st_mode & S_IWGRP) != 0)
+		mode |= 0060;
+	if ((table->st_mode & S_IWOTH) != 0)
+		mode |= 0006;
+	return mode;
+}
+
+/* Made whole before it has its name: nobody finds it with another mode than it is to have. */
+static int make_file(tdl_table *table, const struct stat *dir)
+{
+	_cleanup_close_ int fd = -1;
+	char temp[TDL__LOG_TEMP_MAX];
+	int why;
+
+	tdl__log_temp_name(temp, 0);
+	why = tdl__sys_open(table->log_dir, temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600,
+			    &fd);
+	if (why != 0)
+		return why;
+	if (tdl__table_adopt(table, fd, lock_mode(dir), NULL) < 0)
+		why = EIO;
+	if (why == 0)
+		why = tdl__sys_link(table->log_dir, temp, table->log_dir, TDL__LOCK_NAME);
+	/* No hard links here. */
+	if (why != 0 && why != EEXIST)
+		why = tdl__sys_rename(table->log_dir, temp, table->log_dir, TDL__LOCK_NAME, false);
+	tdl__sys_unlink(table->log_dir, temp);
+	return why == EEXIST ? 0 : why;
+}
+
+static int open_file(tdl_table *table, const struct stat *dir, int *fd, struct stat *st)
+{
+	/* Over a network an exclusive lock wants a file that may be written. */
+	const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+	_cleanup_close_ int got = -1;
+	int why = tdl__sys_open(table->log_dir, TDL__LOCK_NAME, flags, 0, &got);
+
+	if (why == ENOENT) {
+		why = make_file(table, dir);
+		if (why == 0)
+			why = tdl__sys_open(table->log_dir, TDL__LOCK_NAME, flags, 0, &got);
+	}
+	if (why == 0)
+		why = tdl__sys_fstat(got, st);
+	if (why != 0)
+		return why;
+	/* Whoever may write to the log can have put anything there. */
+	if (!S_ISREG(st->st_mode))
+		return ELOOP;
+	/* The table has been opened to more users, or its group is another now. */
+	if (((st->st_mode & 0777) != lock_mode(dir) || st->st_gid != dir->st_gid) &&
+	    (geteuid() == 0 || geteuid() == st->st_uid))
+		tdl__table_adopt(table, got, lock_mode(dir), NULL);
+	*fd = tdl__steal_fd(&got);
+	return 0;
+}
+
+/* ---- Who has it ---------------------------------------------------------------------------- */
+
+/* What a vacuum that waits, or has waited, leaves in the file: until when writers are asked to
+ * give way, in ms since 1970, and who asks. Empty otherwise. */
+static bool read_text(int fd, char text[200], int64_t *until)
+{
+	char *end;
+	size_t got;
+
+	if (tdl__sys_pread(fd, text, 199, 0, &got) != 0 || got == 0)
+		return false;
+	text[got] = '\0';
+	*until = strtoll(text, &end, 10);
+	if (*end != ' ')
+		return false;
+	memmove(text, end + 1, strlen(end + 1) + 1);
+	text[strcspn(text, "\n")] = '\0';
+	return true;
+}
+
+static void ask_for_way(int fd)
+{
+	struct utsname uts = { .nodename = "?" };
+	char text[200];
+
+	uname(&uts);
+	snprintf(text, sizeof text, "%" PRId64 " a vacuum, process %ld on %.64s\n",
+		 tdl__now_ms() + WAY_MS, (long)getpid(), uts.nodename);
+	tdl__sys_put(fd, text, strlen(text));
+}
+
+/* Writers come without pause under load, and each can share the lock with the next. */
+static void give_way(int fd, int64_t *way)
+{
+	char text[200];
+	int64_t until, now;
+
+	while (*way < WAY_MAX && read_text(fd, text, &until) && until > (now = tdl__now_ms()) &&
+	       until - now <= WAY_MAX) {
+		pause_ms(STEP_MAX);
+		*way += STEP_MAX;
+	}
+}
+
+pid_t tdl__lock_holder(const struct stat *st)
+{
+	FILE *locks = fopen("/proc/locks", "re");
+	pid_t found = 0, likely = 0;
+	char line[256];
+
+	while (locks != NULL && found == 0 && fgets(line, sizeof line, locks) != NULL) {
+		unsigned major, minor;
+		unsigned long inode;
+		long pid;
+
+		if (sscanf(line, "%*u: FLOCK %*s %*s %ld %x:%x:%lu", &pid, &major, &minor,
+			   &inode) != 4 ||
+		    inode != st->st_ino || pid <= 0)
+			continue;
+		/* Some file systems show another device than stat() does. */
+		likely = (pid_t)pid;
+		if (makedev(major, minor) == st->st_dev)
+			found = likely;
+	}
+	if (locks != NULL)
+		fclose(locks);
+	return found != 0 ? found : likely;
+}
+
+static int busy(const tdl_table *table, int fd, const struct stat *st, tdl_error *error)
+{
+	char who[200] = "another process", name[32], path[40], text[200];
+	pid_t pid = tdl__lock_holder(st);
+	FILE *comm;
+	int64_t until;
+
+	if (pid != 0) {
+		snprintf(path, sizeof path, "/proc/%ld/comm", (long)pid);
+		comm = fopen(path, "re");
+		if (comm == NULL || fgets(name, sizeof name, comm) == NULL)
+			strcpy(name, "?");
+		if (comm != NULL)
+			fclose(comm);
+		name[strcspn(name, "\n")] = '\0';
+		snprintf(who, sizeof who, "process %ld (%s)", (long)pid, name);
+	} else if (read_text(fd, text, &until)) {
+		memcpy(who, text, sizeof who);
+	}
+	return tdl__fail_errno(error, EAGAIN,
+			       "%s holds %s/" TDL__LOG_DIR "/" TDL__LOCK_NAME
+			       " and did not give it up in %u seconds: nothing was changed",
+			       who, table->path, (tdl__table_lock_wait + 999) / 1000);
+}
+
+/* ---- Taking it ----------------------------------------------------------------------------- */
+
+static bool cannot_be_had(int why)
+{
+	return why == EOPNOTSUPP || why == ENOSYS || why == EINVAL || why == ENOLCK ||
+	       why == EBADF || why == EACCES || why == EPERM;
+}
+
+static bool is_there(const tdl_table *table, const struct stat *st)
+{
+	struct stat there;
+
+	return tdl__sys_stat(table->log_dir, TDL__LOCK_NAME, &there) == 0 &&
+	       tdl__same_file(&there, st);
+}
+
+/* For earlier releases, which know no other lock; they wait for it, we do not. */
+static void lock_directory(const tdl_table *table, int operation, struct tdl__table_lock *lock)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (tdl__sys_open(table->dir, ".", O_RDONLY | O_DIRECTORY, 0, &fd) == 0 &&
+	    tdl__sys_lock(fd, operation | LOCK_NB) == 0)
+		lock->dir = tdl__steal_fd(&fd);
+}
+
+/* One try. EWOULDBLOCK: others have it; ESTALE: it is another file now. *lock->file is open. */
+static int try_lock(tdl_table *table, const struct stat *dir, int operation, int64_t *way,
+		    struct tdl__table_lock *lock, struct stat *st)
+{
+	int why = open_file(table, dir, &lock->file, st);
+
+	if (why == 0 && operation == LOCK_SH && st->st_size > 0)
+		give_way(lock->file, way);
+	if (why == 0)
+		why = tdl__sys_lock(lock->file, operation | LOCK_NB);
+	if (why == 0 && !is_there(table, st))
+		why = ESTALE;
+	return why;
+}
+
+static void close_file(struct tdl__table_lock *lock)
+{
+	if (lock->file >= 0)
+		close(lock->file);
+	lock->file = -1;
+}
+
+static void give_up(struct tdl__table_lock *lock)
+{
+	if (lock->asked && lock->file >= 0)
+		tdl__sys_put(lock->file, "", 0);
+	close_file(lock);
+}
+
+static int take(tdl_table *table, int operation, const tdl_commit_options *options,
+		struct tdl__table_lock *lock, tdl_error *error)
+{
+	const int64_t end = steady_ms() + tdl__table_lock_wait;
+	struct stat dir, st;
+	int64_t way = 0;
+	int why = tdl__sys_fstat(table->dir, &dir), r = 0;
+
+	*lock = TDL__TABLE_UNLOCKED;
+	if (why != 0)
+		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
+	for (unsigned step = 1;; step = step < STEP_MAX ? step * 2 : STEP_MAX) {
+		why = try_lock(table, &dir, operation, &way, lock, &st);
+		if (why == 0)
+			break;
+		if (why != EWOULDBLOCK && why != ESTALE && why != ENOENT) {
+			lock->why = why;
+			if (!cannot_be_had(why))
+				r = tdl__fail_errno(error, why,
+						    "cannot lock %s/" TDL__LOG_DIR
+						    "/" TDL__LOCK_NAME,
+						    table->path);
+			break;
+		}
+		if (operation == LOCK_EX && why == EWOULDBLOCK) {
+			ask_for_way(lock->file);
+			lock->asked = true;
+		}
+		if (steady_ms() >= end) {
+			r = why == EWOULDBLOCK ? busy(table, lock->file, &st, error)
+					       : tdl__fail_errno(error, why,
+								 "cannot lock %s/" TDL__LOG_DIR
+								 "/" TDL__LOCK_NAME,
+								 table->path);
+			break;
+		}
+		if (options != NULL && options->stop != NULL && options->stop(options->context)) {
+			r = tdl__fail(error, TDL_ERR_STOPPED, "stopped; nothing was committed");
+			break;
+		}
+		close_file(lock);
+		pause_ms(step);
+	}
+	if (r < 0 || why != 0)
+		give_up(lock);
+	if (r == 0)
+		lock_directory(table, operation, lock);
+	return r;
+}
+
+int tdl__table_lock(tdl_table *table, const tdl_commit_options *options,
+		    struct tdl__table_lock *lock, tdl_error *error)
+{
+	return take(table, LOCK_SH, options, lock, error);
+}
+
+int tdl__table_lock_alone(tdl_table *table, struct tdl__table_lock *lock, tdl_error *error)
+{
+	return take(table, LOCK_EX, NULL, lock, error);
+}
+
+void tdl__table_unlock(struct tdl__table_lock *lock)
+{
+	give_up(lock);
+	if (lock->dir >= 0)
+		close(lock->dir);
+	*lock = TDL__TABLE_UNLOCKED;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_HISTORY_H
+#define TDL_HISTORY_H
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "log/filelist.h"
+#include "log/log.h"
+#include "log/times.h"
+
+/*
+ * The replayed log: what every version is. Grows as commits are found, never changes what it has
+ * said. Many threads read it (the read lock), one at a time replays (the refresh mutex) and only
+ * takes the write lock to add a commit that it has read already.
+ */
+
+/* 40 bytes a version. */
+typedef struct tdl__version {
+	int64_t timestamp;
+	int64_t read_version;
+	uint32_t list;
+	uint32_t files;
+	uint32_t operation; /* index into operations */
+	uint32_t meta;	    /* index into metas */
+	uint32_t crc;	    /* CRC-32C of its commit file, as it was replayed */
+	uint32_t stamp;	    /* of that file, as it was when last compared with that */
+} tdl__version;
+
+/* A table's metadata from some version on. */
+typedef struct tdl__meta {
+	tdl_schema *schema; /* NULL: none yet */
+	char *table_id;
+} tdl__meta;
+
+typedef struct tdl__history tdl__history;
+
+struct tdl__history {
+	tdl__log log;
+	bool from_index;  /* it began with what an index said, and was not replayed from the log */
+	size_t restamped; /* versions whose stamps in that index were old ones */
+	pthread_mutex_t refreshing;
+	bool listed;		 /* under it: the log was listed and has nothing behind a gap */
+	bool own;		 /* the log's folder is as our own commit left it, */
+	struct timespec changed; /* which is when it last changed */
+	unsigned turn;		 /* of the looks far beyond the head */
+	pthread_rwlock_t lock;	 /* guards all below */
+	tdl__version *versions;
+	size_t count, cap; /* the head is count - 1 */
+	char **operations;
+	size_t operation_count, operation_cap;
+	tdl__meta **metas;
+	size_t meta_count, meta_cap;
+	tdl__times times;
+	tdl__filelist files;
+	uint64_t copies_max; /* no list is copied that would make `files` longer than this */
+
+	/* Positions in the newest list by key: open addressing, position + 1, 0 free. */
+	uint32_t *slots;
+	size_t slot_count;
+
+	/* Where the log cannot be followed any further. */
+	bool damaged;
+	bool unreadable; /* since a commit could not be read: that may pass */
+	bool rewritten;	 /* since versions that were shown are not in it any more: for good */
+	size_t shown;	 /* versions before it was */
+	tdl_error damage;
+	struct stat damage_stat; /* of the commit file, to notice a repair; st_ino 0: no file */
+	int64_t *beyond;	 /* existing versions from there on, sorted */
+	size_t beyond_count;
+};
+
+/* A commit of a few bytes that removes one file of a long list makes a list of its own: somebody
+ * could let a small log take up all memory. This many files are some 2.5 GB. */
+#define TDL__COPIES_MAX (UINT64_C(1) << 26)
+
+int tdl__history_init(tdl__history *history, tdl__log log, tdl_error *error);
+void tdl__history_free(tdl__history *history);
+/* Forgets all versions, so that they are read again. Not once another thread knows of it. */
+void tdl__history_clear(tdl__history *history);
+
+/*
+ * Reads commits that are new. Errors: CORRUPT where the log cannot be followed to its end (what
+ * came before is there), IO, NOMEM.
+ *
+ * A commit that cannot be read is damage, and is tried again each time. Where the newest commit is
+ * not what it was when it was replayed, or is not what the next one was built on, the log was set
+ * back or rewritten: from the first version on that is not what it was nothing is answered any
+ * more, by this history.
+ */
+int tdl__history_refresh(tdl__history *history, tdl_error *error);
+
+/* The same, and lists the log: nothing of it is behind a gap when this returns 0. */
+int tdl__history_refresh_listed(tdl__history *history, tdl_error *error);
+
+/* Before a commit, after a refresh: looks for versions behind a gap. Lists the log where that was
+ * never done; then a cheap look, cheaper still where nobody has changed the log's folder since our
+ * own last commit. Errors: CORRUPT, IO, NOMEM. */
+int tdl__history_find_gap(tdl__history *history, tdl_error *error);
+/* Lists the log for that where it was never done. */
+int tdl__history_list_once(tdl__history *history, tdl_error *error);
+/* The cheap look alone, of who does not commit. */
+int tdl__history_probe_gap(tdl__history *history, tdl_error *error);
+/* After a commit of ours: what the log's folder looks like now is our doing. What another did
+ * there at the same moment is found by later looks, which take turns. */
+void tdl__history_committed(tdl__history *history);
+
+/* Says that version `version` is not what it was when it was replayed. Returns CORRUPT. */
+int tdl__history_rewritten(tdl__history *history, int64_t version, tdl_error *error);
+
+/* What there is not, in the words for it. Returns NOT_FOUND. */
+int tdl__no_such_version(tdl_error *error, int64_t version, const char *table, int64_t head);
+
+/* Copies what is known of a version. Errors: NOT_FOUND, CORRUPT (behind damage). */
+int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,
+		     tdl_version_info *info, tdl_error *error);
+
+/* The time of a version that is known. With the read lock held. */
+int64_t tdl__history_time(const tdl__history *history, size_t version);
+
+/*
+ * The newest version at an instant (ms since 1970, inclusive). Errors: NOT_FOUND (before version 0,
+ * or later than now), CORRUPT (what lies behind damage might be newer).
+ */
+int tdl__history_at(tdl__history *history, int64_t instant, int64_t now, int64_t *version,
+		    tdl_error *error);
+
+/* Whether any commit ever added a file with this key. Takes the read lock; cost: all files. */
+bool tdl__history_ever_added(tdl__history *history, const tdl__file_key *key);
+
+#endif

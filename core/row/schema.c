@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The columns of a table: NAME:TYPE texts, lookup by name, the form in the log and the stored form
+ * of the keys. Knows nothing of rows' values or of files.
+ */
+#include "row/schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "util/hash.h"
+#include "json/scan.h"
+
+static const char *const type_names[] = {
+	[TDL_INT] = "int",
+	[TDL_FLOAT] = "float",
+	[TDL_STR] = "str",
+	[TDL_BOOL] = "bool",
+};
+
+const char *tdl_type_name(enum tdl_type type)
+{
+	return type_names[type];
+}
+
+bool tdl__type_parse(const char *text, size_t length, enum tdl_type *type)
+{
+	for (size_t i = 0; i < sizeof type_names / sizeof *type_names; i++) {
+		if (strlen(type_names[i]) == length && memcmp(type_names[i], text, length) == 0) {
+			*type = (enum tdl_type)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- Strings in JSON ---------------------------------------------------------------------- */
+
+/* An output that counts what does not fit, so that one pass measures and the next writes. */
+struct text {
+	char *out;
+	size_t cap;
+	size_t used;
+};
+
+static void put(struct text *text, const char *bytes, size_t n)
+{
+	if (text->used < text->cap) {
+		size_t room = text->cap - text->used;
+
+		memcpy(text->out + text->used, bytes, n < room ? n : room);
+	}
+	text->used += n;
+}
+
+static void put_unit(struct text *text, unsigned unit)
+{
+	static const char hex[] = "0123456789abcdef";
+	char escape[6] = { '\\', 'u' };
+
+	for (int i = 0; i < 4; i++)
+		escape[2 + i] = hex[unit >> (12 - 4 * i) & 15];
+	put(text, escape, sizeof escape);
+}
+
+/* An ASCII character inside a string. False where it needs no escape. */
+static bool put_escaped(struct text *text, char c)
+{
+	static const char meant[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+	const char *found = c != '\0' ? strchr(meant, c) : NULL;
+
+	if (found != NULL) {
+		char escape[2] = { '\\', letters[found - meant] };
+
+		put(text, escape, sizeof escape);
+	} else if ((unsigned char)c < 0x20) {
+		put_unit(text, (unsigned char)c);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* The character of `len` bytes at p as one or two \u escapes. */
+static void put_units(struct text *text, const char *p, size_t len)
+{
+	unsigned c = tdl__utf8_code(p, len);
+
+	if (c >= 0x10000) {
+		put_unit(text, 0xd800 + ((c - 0x10000) >> 10));
+		c = 0xdc00 + ((c - 0x10000) & 0x3ff);
+	}
+	put_unit(text, c);
+}
+
+/* `ascii`: as the log has it; else with as few escapes as a stored key may have. */
+static void put_string(struct text *text, const char *p, size_t n, bool ascii)
+{
+	const char *end = p + n;
+
+	put(text, "\"", 1);
+	while (p < end) {
+		size_t len = tdl__utf8_length(p, (size_t)(end - p));
+
+		if (len == 0) {
+			len = 1;
+			put_unit(text, 0xdc00u + (unsigned char)*p);
+		} else if (len == 1) {
+			if (!put_escaped(text, *p))
+				put(text, p, 1);
+		} else if (ascii || tdl__splits_line(p, len)) {
+			put_units(text, p, len);
+		} else {
+			put(text, p, len);
+		}
+		p += len;
+	}
+	put(text, "\"", 1);
+}
+
+size_t tdl__json_quote(char *out, size_t cap, const char *text, size_t n)
+{
+	struct text t = { out, cap, 0 };
+
+	put_string(&t, text, n, true);
+	return t.used;
+}
+
+static void put_schema(struct text *text, const tdl_schema *schema)
+{
+	static const char name[] = "{\"name\":", type[] = ",\"type\":\"";
+
+	put(text, "[", 1);
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct tdl__column *column = &schema->columns[i];
+
+		if (i > 0)
+			put(text, ",", 1);
+		put(text, name, strlen(name));
+		put_string(text, column->name, column->name_length, true);
+		put(text, type, strlen(type));
+		put(text, type_names[column->type], strlen(type_names[column->type]));
+		put(text, "\"}", 2);
+	}
+	put(text, "]", 1);
+}
+
+char *tdl__schema_json(const tdl_schema *schema, size_t *length)
+{
+	struct text text = { NULL, 0, 0 };
+
+	put_schema(&text, schema);
+	text.cap = text.used;
+	text.out = malloc(text.cap + 1);
+	if (text.out == NULL)
+		return NULL;
+	text.used = 0;
+	put_schema(&text, schema);
+	text.out[text.used] = '\0';
+	*length = text.used;
+	return text.out;
+}
+
+/* ---- Lookup ------------------------------------------------------------------------------- */
+
+/* The slot that holds the name or the free one where it belongs. */
+static size_t *slot_of(const tdl_schema *schema, const char *name, size_t length)
+{
+	size_t i = (size_t)tdl__hash(name, length);
+
+	for (;; i++) {
+		size_t *slot = &schema->slots[i & schema->slot_mask];
+		const struct tdl__column *column;
+
+		if (*slot == 0)
+			return slot;
+		column = &schema->columns[*slot - 1];
+		if (column->name_length == length && memcmp(column->name, name, length) == 0)
+			return slot;
+	}
+}
+
+ptrdiff_t tdl__schema_find(const tdl_schema *schema, const char *name, size_t length)
+{
+	if (schema->count == 0)
+		return -1;
+	return (ptrdiff_t)*slot_of(schema, name, length) - 1;
+}
+
+/* ---- Building ----------------------------------------------------------------------------- */
+
+/* Makes room for one more column; the slots stay at most half full. */
+static bool reserve(tdl_schema *schema)
+{
+	size_t room, slot_count;
+	struct tdl__column *columns;
+	size_t *slots;
+
+	if ((schema->count & (schema->count - 1)) != 0)
+		return true;
+	/* The count is 0 or a power of two: the arrays are full. */
+	room = schema->count == 0 ? 1 : schema->count * 2;
+	columns = realloc(schema->columns, room * sizeof *columns);
+	if (columns == NULL)
+		return false;
+	schema->columns = columns;
+	slot_count = room * 2;
+	slots = calloc(slot_count, sizeof *slots);
+	if (slots == NULL)
+		return false;
+	free(schema->slots);
+	schema->slots = slots;
+	schema->slot_mask = slot_count - 1;
+	for (size_t i = 0; i < schema->count; i++)
+		*slot_of(schema, columns[i].name, columns[i].name_length) = i + 1;
+	return true;
+}
+
+static bool make_column(struct tdl__column *column, const char *name, size_t length,
+			enum tdl_type type)
+{
+	struct text text = { NULL, 0, 0 };
+
+	put_string(&text, name, length, false);
+	text.cap = text.used;
+	column->name = malloc(length + 1);
+	column->key = malloc(text.cap + 2);
+	if (column->name == NULL || column->key == NULL) {
+		free(column->name);
+		free(column->key);
+		return false;
+	}
+	memcpy(column->name, name, length);
+	column->name[length] = '\0';
+	column->name_length = length;
+	text.out = column->key;
+	text.used = 0;
+	put_string(&text, name, length, false);
+	memcpy(column->key + text.used, ":", 2);
+	column->key_length = text.used + 1;
+	column->type = type;
+	return true;
+}
+
+int tdl__schema_add(tdl_schema **schema, const char *name, size_t length, enum tdl_type type,
+		    tdl_error *error)
+{
+	tdl_schema *s = *schema;
+	char shown[128];
+
+	tdl__printable(shown, sizeof shown, name, length);
+	if (length == 0)
+		return tdl__fail(error, TDL_ERR_SCHEMA, "a column needs a name");
+	if (length > TDL__NAME_MAX)
+		return tdl__fail(error, TDL_ERR_LIMIT,
+				 "the column name \"%s\" has %zu bytes; the limit is %d", shown,
+				 length, TDL__NAME_MAX);
+	if (!tdl__utf8_valid(name, length))
+		return tdl__fail(error, TDL_ERR_SCHEMA, "the column name \"%s\" is not UTF-8",
+				 shown);
+	if (s != NULL && s->count >= TDL__COLUMNS_MAX)
+		return tdl__fail(error, TDL_ERR_LIMIT, "too many columns; the limit is %d",
+				 TDL__COLUMNS_MAX);
+	if (s != NULL && tdl__schema_find(s, name, length) >= 0)
+		return tdl__fail(error, TDL_ERR_SCHEMA, "the column name \"%s\" is repeated",
+				 shown);
+	if (s == NULL) {
+		s = calloc(1, sizeof *s);
+		if (s == NULL)
+			return tdl__fail_nomem(error);
+		*schema = s;
+	}
+	if (!reserve(s) || !make_column(&s->columns[s->count], name, length, type))
+		return tdl__fail_nomem(error);
+	*slot_of(s, name, length) = s->count + 1;
+	s->count++;
+	return 0;
+}
+
+/* Length of the blank at p as Python's str.strip() takes it, or 0. */
+static size_t blank_length(const char *p, size_t n)
+{
+	size_t len = tdl__utf8_length(p, n);
+	unsigned c;
+
+	if (len == 0)
+		return 0;
+	c = tdl__utf8_code(p, len);
+	if ((c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
+	    c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+	    c == 0x202f || c == 0x205f || c == 0x3000)
+		return len;
+	return 0;
+}
+
+static void strip(const char **text, size_t *length)
+{
+	const char *p = *text;
+	size_t n = *length, len;
+
+	while (n > 0 && (len = blank_length(p, n)) > 0) {
+		p += len;
+		n -= len;
+	}
+	/* A blank has one to three bytes. */
+	for (len = 1; len <= 3 && len <= n; len++) {
+		if (blank_length(p + n - len, len) == len) {
+			n -= len;
+			len = 0;
+		}
+	}
+	*text = p;
+	*length = n;
+}
+
+static int parse_column(tdl_schema **schema, const char *text, tdl_error *error)
+{
+	const char *colon = strchr(text, ':');
+	const char *name = text, *type_name;
+	size_t name_length, type_length;
+	enum tdl_type type = TDL_INT;
+	char shown[128], shown_type[64];
+
+	if (colon == NULL) {
+		tdl__printable(shown, sizeof shown, text, strlen(text));
+		return tdl__fail(error, TDL_ERR_SCHEMA, "\"%s\" is not NAME:TYPE", shown);
+	}
+	name_length = (size_t)(colon - text);
+	type_name = colon + 1;
+	type_length = strlen(type_name);
+	strip(&name, &name_length);
+	strip(&type_name, &type_length);
+	if (name_length > 0 && !tdl__type_parse(type_name, type_length, &type)) {
+		tdl__printable(shown, sizeof shown, name, name_length);
+		tdl__printable(shown_type, sizeof shown_type, type_name, type_length);
+		return tdl__fail(error, TDL_ERR_SCHEMA,
+				 "column \"%s\" has the unknown type \"%s\"; "
+				 "types are int, float, str, bool",
+				 shown, shown_type);
+	}
+	return tdl__schema_add(schema, name, name_length, type, error);
+}
+
+int tdl_schema_parse(const char *const *columns, size_t count, tdl_schema **schema,
+		     tdl_error *error)
+{
+	tdl_schema *s = NULL;
+
+	if (count == 0)
+		return tdl__fail(error, TDL_ERR_SCHEMA, "a table needs at least one column");
+	for (size_t i = 0; i < count; i++) {
+		int rc = parse_column(&s, columns[i], error);
+
+		if (rc < 0) {
+			tdl_schema_free(s);
+			return rc;
+		}
+	}
+	*schema = s;
+	return 0;
+}
+
+void tdl_schema_free(tdl_schema *schema)
+{
+	if (schema == NULL)
+		return;
+	for (size_t i = 0; i < schema->count; i++) {
+		free(schema->columns[i].name);
+		free(schema->columns[i].key);
+	}
+	free(schema->columns);
+	free(schema->slots);
+	free(schema);
+}
+
+/* ---- Looking at it ------------------------------------------------------------------------ */
+
+size_t tdl_schema_count(const tdl_schema *schema)
+{
+	return schema->count;
+}
+
+const char *tdl_schema_name(const tdl_schema *schema, size_t index, size_t *length)
+{
+	const struct tdl__column *column = &schema->columns[index];
+
+	if (length != NULL)
+		*length = column->name_length;
+	return column->name;
+}
+
+enum tdl_type tdl_schema_type(const tdl_schema *schema, size_t index)
+{
+	return schema->columns[index].type;
+}
+
+bool tdl__schema_equal(const tdl_schema *a, const tdl_schema *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++) {
+		const struct tdl__column *x = &a->columns[i], *y = &b->columns[i];
+
+		if (x->type != y->type || x->name_length != y->name_length ||
+		    memcmp(x->name, y->name, x->name_length) != 0)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDL_TABLE_H
+#define TDL_TABLE_H
+
+#include <stdatomic.h>
+
+#include "log/history.h"
+#include "table/filecache.h"
+
+#define TDL__INCOMING_DIR "_incoming"
+
+/* An open table. Constant after it was opened, but for what has a lock of its own. */
+struct tdl_table {
+	atomic_uint refs; /* the owner's, and one a snapshot */
+	unsigned flags;
+	char *path;
+	int dir, log_dir;
+	char *id;
+	tdl__history history;
+	tdl__filecache files;
+	size_t indexed;	   /* versions that the index covers */
+	size_t covered;	   /* versions that came from it when the table was opened */
+	int64_t replay_ms; /* how long the rest took to replay when it was opened */
+	bool replayed;	   /* made by tdl__table_replayed(): reads and writes no index */
+	pthread_mutex_t verifying;
+	size_t verified; /* under it: commits that tdl_table_verify_log() has looked at */
+	pthread_mutex_t publishing; /* one commit at a time takes the next version number */
+};
+
+void tdl__table_ref(tdl_table *table);
+
+/*
+ * Gives the table with a history that was replayed from its log and from nothing else: what
+ * deletes, or says what is wrong, must not believe an index. *replayed is the table itself where it
+ * loaded none, else another one on the same directories; the log is listed, so that a gap is seen.
+ * Damage after version 0 is no failure: tdl_table_damage() tells. What is committed later has to
+ * be looked for by tdl__history_refresh_listed(). Give it back with tdl_table_free(). Errors: as
+ * tdl_table_open().
+ */
+int tdl__table_replayed(tdl_table *table, tdl_table **replayed, tdl_error *error);
+
+/* Reads the index into a history that is empty, from the log or the user's cache. */
+void tdl__table_load_index(tdl_table *table);
+/* Writes it where that is worth it: many commits are not in it. `closing`: the table is about to
+ * be forgotten. */
+void tdl__table_save_index(tdl_table *table, bool closing);
+/* How many commits that is, unless fewer took long; tests make it smaller. */
+extern size_t tdl__index_worth;
+
+/* Mode of data files and commits: readable for who can read the table, and writable for nobody,
+ * since what is published never changes. */
+mode_t tdl__table_file_mode(const struct stat *table);
+
+/*
+ * Dates a file that is about to get a name of the table's some minutes ahead. The Python vacuum
+ * knows no locks, and at its default age deletes what no commit names yet; but what is younger
+ * than now it keeps.
+ */
+void tdl__table_spare(int fd);
+
+/* Gives a new file or folder a mode, and the table's owner and group as far as this process may.
+ * Errors: IO. */
+int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error);
+
+#endif

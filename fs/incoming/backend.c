@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What stands behind incoming/ in the daemon: the table's staging folder, the threads that commit,
+ * the threads that read /proc, the clock and the log. Decides nothing about drops.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "errmap.h"
+#include "incoming/state.h"
+#include "incoming/user_names.h"
+#include "msg.h"
+#include "opts.h"
+#include "pool.h"
+
+/* Closes, most of which wait for a scan or for their turn; what waits for them, or for a look;
+ * scans, of which some never come back; and looks that always do. One user has a quarter. */
+#define CLOSE_THREADS  64u
+#define WAIT_THREADS   32u
+#define RENAME_THREADS 2u
+#define BACK_THREADS   4u
+#define SCAN_THREADS   16u
+#define SCANS_LOST     64u
+#define LOOK_THREADS   8u
+#define SCAN_MS	       1000u /* without a step */
+#define COMMITS	       16u   /* at a time: each takes memory, and the disk is one */
+#define ADOPT_MS       5000  /* umount does not wait for the daemon that it ends */
+#define ADOPT_STEP_MS  100
+#define ADOPT_AGAIN_MS 3000
+#define TIDY_STEP_MS   1000
+
+struct tdfs_daemon {
+	struct tdfs_incoming *incoming;
+	const struct tdfs *tdfs;
+	tdl_table *table;
+	tdl_staging *staging;
+	pthread_mutex_t staging_lock; /* adoption against everything else on the folder */
+	struct tdfs_pool *closes, *waits, *renames, *background, *scans, *looks;
+	sem_t commits; /* how many more may run */
+	struct tdfs_user_names *users;
+	int moment; /* tdfs_moment_open() */
+	bool sees;  /* /proc tells of the processes that requests name */
+	pthread_t housekeeper;
+	bool keeps_house;
+	pthread_mutex_t house_lock;
+	pthread_cond_t house; /* one of these has changed */
+	bool untidy, listed, ending;
+	pthread_mutex_t stop_lock;
+	bool stopped;
+};
+
+/* ---- The disk ----------------------------------------------------------------------------- */
+
+static int staged_create(void *context, const char *name, void **file, int *fd)
+{
+	struct tdfs_daemon *daemon = context;
+	tdl_error error = { 0 };
+	tdl_staged *staged;
+	int code;
+
+	pthread_mutex_lock(&daemon->staging_lock);
+	code = tdl_staged_create(daemon->staging, name, &staged, &error);
+	pthread_mutex_unlock(&daemon->staging_lock);
+	if (code < 0)
+		return tdfs_errno(&error);
+	*file = staged;
+	*fd = tdl_staged_fd(staged);
+	return 0;
+}
+
+static int staged_rename(void *context, void *file, const char *name)
+{
+	tdl_error error = { 0 };
+
+	return tdl_staged_rename(file, name, &error) < 0 ? tdfs_errno(&error) : 0;
+}
+
+static int staged_detach(void *context, void *file)
+{
+	return tdl_staged_detach(file);
+}
+
+static int staged_open(void *context, void *file, int *fd)
+{
+	tdl_error error = { 0 };
+
+	if (tdl_staged_open(file, &error) < 0)
+		return tdfs_errno(&error);
+	*fd = tdl_staged_fd(file);
+	return 0;
+}
+
+static void say(void *context, const char *name, const char *text)
+{
+	struct tdfs_daemon *daemon = context;
+	const char *table = tdl_table_path(daemon->table);
+	size_t n = name ? strlen(name) : 0;
+
+	if (!name)
+		tdfs_msg(LOG_WARNING, "%s: %s", table, text);
+	else if (strncmp(text, name, n) == 0 && text[n] == ':')
+		tdfs_msg(LOG_WARNING, "%s: incoming/%s", table, text);
+	else
+		tdfs_msg(LOG_WARNING, "%s: incoming/%s: %s", table, name, text);
+}
+
+static void staged_remove(void *context, void *file)
+{
+	tdl_error error = { 0 };
+
+	if (tdl_staged_remove(file, &error) < 0)
+		say(context, NULL, error.message);
+}
+
+/* Where it fails, what the next daemon takes over is that one's user's alone. */
+static void staged_own(void *context, void *file, uid_t uid, gid_t gid, mode_t mode)
+{
+	tdl_error error = { 0 };
+
+	if (tdl_staged_own(file, uid, gid, mode, &error) < 0)
+		say(context, NULL, error.message);
+}
+
+static void staged_reason(void *context, void *file, const char *reason)
+{
+	(void)tdl_staged_refused(file, reason, NULL);
+}
+
+static void staged_free(void *context, void *file)
+{
+	tdl_staged_free(file);
+}
+
+static uint64_t staged_generation(void *context, void *file)
+{
+	return tdl_staged_begin(file);
+}
+
+static void staged_written(void *context, void *file, uint64_t generation, const void *bytes,
+			   size_t size, uint64_t at)
+{
+	tdl_staged_written(file, generation, bytes, size, at);
+}
+
+static void staged_cut(void *context, void *file, uint64_t size)
+{
+	tdl_staged_cut(file, size);
+}
+
+static int staged_commit(void *context, void *file, const char *source, uid_t uid, bool renames,
+			 tdl_error *error)
+{
+	struct tdfs_daemon *daemon = context;
+	char user[TDFS_USER_NAME_MAX];
+	tdl_commit_options options = { .read_version = TDL_LATEST,
+				       .source = source,
+				       .user_name = user };
+	int64_t version;
+	int code;
+
+	tdfs_user_name(daemon->users, uid, user);
+	while (!renames && sem_wait(&daemon->commits) != 0)
+		continue;
+	code = tdl_staged_commit(file, &options, &version, error);
+	if (!renames)
+		sem_post(&daemon->commits);
+	if (code == 0 || code == TDL_ERR_PUBLISHED)
+		tdfs_tree_changed(daemon->tdfs);
+	return code;
+}
+
+/* ---- Time --------------------------------------------------------------------------------- */
+
+static int64_t steady_ms(void *context)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void wait_ms(void *context, unsigned ms)
+{
+	struct timespec time = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+	nanosleep(&time, NULL);
+}
+
+static bool in_background(void *context, uid_t uid, void (*run)(void *), void *argument)
+{
+	struct tdfs_daemon *daemon = context;
+
+	return tdfs_pool_submit(daemon->background, uid, run, argument);
+}
+
+static void staged_prepare(void *context, void *file)
+{
+	tdl_staged_prepare(file);
+}
+
+/* ---- /proc, in threads that can be given up ------------------------------------------------- */
+
+static void run_look(void *argument)
+{
+	tdfs_look(argument);
+}
+
+static void drop_look(void *argument)
+{
+	tdfs_scan_back(argument);
+	tdfs_look_clear(argument);
+	free(argument);
+}
+
+static void lose_look(void *argument)
+{
+	tdfs_scan_lost(argument);
+}
+
+static bool look(void *context, uid_t uid, struct tdfs_look *wanted)
+{
+	struct tdfs_daemon *daemon = context;
+	struct tdfs_call call = { .user = uid,
+				  .run = run_look,
+				  .drop = drop_look,
+				  .lost = lose_look,
+				  .argument = wanted,
+				  .steps = &wanted->steps,
+				  .limit = SCAN_MS };
+
+	if (!daemon->sees) {
+		wanted->unwatched = true;
+		return true;
+	}
+	wanted->self = getpid();
+	return tdfs_pool_call(wanted->ino != 0 ? daemon->scans : daemon->looks, &call);
+}
+
+static struct tdfs_moment moment(void *context)
+{
+	struct tdfs_daemon *daemon = context;
+
+	return tdfs_moment(daemon->moment, steady_ms(NULL));
+}
+
+struct search {
+	struct tdfs_incoming *incoming;
+	uint64_t ino;
+	pid_t tid;
+};
+
+static void run_search(void *argument)
+{
+	struct search *search = argument;
+
+	tdfs_incoming_found(search->incoming, search->ino, search->tid,
+			    tdfs_process_find(search->tid));
+	free(search);
+}
+
+static void find(void *context, uint64_t ino, uid_t uid, pid_t tid)
+{
+	struct tdfs_daemon *daemon = context;
+	struct search *search = daemon->sees ? malloc(sizeof *search) : NULL;
+
+	if (!search)
+		return;
+	*search = (struct search){ .incoming = daemon->incoming, .ino = ino, .tid = tid };
+	/* Where it cannot be had, the next look finds out. */
+	if (!tdfs_pool_submit(daemon->looks, uid, run_search, search))
+		free(search);
+}
+
+/* ---- Leftovers ---------------------------------------------------------------------------- */
+
+struct leftovers {
+	struct tdfs_daemon *daemon;
+	unsigned count;
+	char first[256];
+};
+
+static void adopted(void *context, tdl_staged *file, const tdl_left *left)
+{
+	struct leftovers *all = context;
+
+	if (all->count++ == 0)
+		snprintf(all->first, sizeof all->first, "%s", left->name);
+	tdfs_incoming_adopt(all->daemon->incoming, file, tdl_staged_fd(file), left);
+}
+
+/* Returns whether it is worth trying again. */
+static bool adopt(struct tdfs_daemon *daemon)
+{
+	struct leftovers left = { .daemon = daemon };
+	const char *table = tdl_table_path(daemon->table);
+	tdl_error error = { 0 };
+	unsigned busy = 0;
+	int code;
+
+	pthread_mutex_lock(&daemon->staging_lock);
+	code = tdl_staging_adopt(daemon->staging, adopted, &left, &busy, &error);
+	pthread_mutex_unlock(&daemon->staging_lock);
+	if (left.count == 1)
+		tdfs_msg(LOG_NOTICE,
+			 "%s: incoming/%s: left by a mount that ended before it was committed",
+			 table, left.first);
+	else if (left.count > 1)
+		tdfs_msg(LOG_NOTICE,
+			 "%s: incoming/%s and %u more: left by a mount that ended before they "
+			 "were committed",
+			 table, left.first, left.count - 1);
+	if (code < 0)
+		say(daemon, NULL, error.message);
+	return code == 0 && busy > 0;
+}
+
+/* ---- Housekeeping ------------------------------------------------------------------------- */
+
+static void untidy(void *context)
+{
+	struct tdfs_daemon *daemon = context;
+
+	pthread_mutex_lock(&daemon->house_lock);
+	daemon->untidy = true;
+	pthread_cond_signal(&daemon->house);
+	pthread_mutex_unlock(&daemon->house_lock);
+}
+
+/* Somebody wants to see what there is: a daemon that ended meanwhile may have left something. */
+void tdfs_incoming_listed(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming->daemon;
+
+	pthread_mutex_lock(&daemon->house_lock);
+	daemon->listed = daemon->untidy = true;
+	pthread_cond_signal(&daemon->house);
+	pthread_mutex_unlock(&daemon->house_lock);
+}
+
+static bool was_listed(struct tdfs_daemon *daemon)
+{
+	bool was;
+
+	pthread_mutex_lock(&daemon->house_lock);
+	was = daemon->listed;
+	daemon->listed = false;
+	pthread_mutex_unlock(&daemon->house_lock);
+	return was;
+}
+
+/* Returns after `ms`, at once at the end (false), and sleeps where there is nothing to do. */
+static bool pause_for(struct tdfs_daemon *daemon, long ms, bool something)
+{
+	struct timespec until;
+	bool going_on;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += ms % 1000 * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&daemon->house_lock);
+	while (!daemon->ending && !something && !daemon->untidy)
+		pthread_cond_wait(&daemon->house, &daemon->house_lock);
+	while (!daemon->ending &&
+	       pthread_cond_timedwait(&daemon->house, &daemon->house_lock, &until) != ETIMEDOUT)
+		;
+	daemon->untidy = false;
+	going_on = !daemon->ending;
+	pthread_mutex_unlock(&daemon->house_lock);
+	return going_on;
+}
+
+/*
+ * Takes over what a daemon leaves that is just ending, and sees to the ghosts. A daemon that lives
+ * may end at any time; then it is a look from time to time that finds what it leaves.
+ */
+static void *keep_house(void *argument)
+{
+	struct tdfs_daemon *daemon = argument;
+	int64_t until = steady_ms(NULL) + ADOPT_MS, next;
+	bool more = true, others;
+
+	while ((others = adopt(daemon)) && steady_ms(NULL) < until)
+		if (!pause_for(daemon, ADOPT_STEP_MS, true))
+			return NULL;
+	next = steady_ms(NULL) + ADOPT_AGAIN_MS;
+	while (pause_for(daemon, TIDY_STEP_MS, more || others)) {
+		more = tdfs_incoming_tidy(daemon->incoming);
+		if (steady_ms(NULL) < next || !(others || was_listed(daemon)))
+			continue;
+		others = adopt(daemon);
+		next = steady_ms(NULL) + ADOPT_AGAIN_MS;
+	}
+	return NULL;
+}
+
+/* ---- Coming and going --------------------------------------------------------------------- */
+
+static bool make_threads(struct tdfs_daemon *daemon)
+{
+	const struct tdfs_pool_options closes = { .threads = CLOSE_THREADS,
+						  .share = CLOSE_THREADS / 4 };
+	const struct tdfs_pool_options waits = { .threads = WAIT_THREADS,
+						 .share = WAIT_THREADS / 4 };
+	const struct tdfs_pool_options renames = { .threads = RENAME_THREADS };
+	const struct tdfs_pool_options background = { .threads = BACK_THREADS,
+						      .share = BACK_THREADS / 4 };
+	const struct tdfs_pool_options scans = { .threads = SCAN_THREADS,
+						 .share = SCAN_THREADS / 4,
+						 .lost = SCANS_LOST,
+						 .begin = tdfs_scan_thread };
+	const struct tdfs_pool_options looks = { .threads = LOOK_THREADS,
+						 .begin = tdfs_scan_thread };
+
+	daemon->closes = tdfs_pool_new(&closes);
+	daemon->waits = tdfs_pool_new(&waits);
+	daemon->renames = tdfs_pool_new(&renames);
+	daemon->background = tdfs_pool_new(&background);
+	daemon->scans = tdfs_pool_new(&scans);
+	daemon->looks = tdfs_pool_new(&looks);
+	daemon->users = tdfs_user_names_new(tdfs_user_lookup);
+	return daemon->closes && daemon->waits && daemon->renames && daemon->background &&
+	       daemon->scans && daemon->looks && daemon->users;
+}
+
+static void end_requests(struct tdfs_daemon *daemon)
+{
+	tdfs_pool_free(daemon->closes, UINT_MAX / 2);
+	tdfs_pool_free(daemon->waits, UINT_MAX / 2);
+	tdfs_pool_free(daemon->renames, UINT_MAX / 2);
+	tdfs_pool_free(daemon->background, UINT_MAX / 2);
+	daemon->closes = daemon->waits = daemon->renames = daemon->background = NULL;
+}
+
+static void daemon_free(struct tdfs_daemon *daemon)
+{
+	if (!daemon)
+		return;
+	end_requests(daemon);
+	tdfs_user_names_free(daemon->users);
+	/* A thread that is stuck in /proc may come back to what it looked for. */
+	if (!tdfs_pool_free(daemon->scans, 1000) || !tdfs_pool_free(daemon->looks, 1000))
+		return;
+	if (daemon->moment >= 0)
+		close(daemon->moment);
+	sem_destroy(&daemon->commits);
+	tdfs_incoming_unmake(daemon->incoming);
+	tdl_staging_free(daemon->staging);
+	pthread_mutex_destroy(&daemon->staging_lock);
+	pthread_mutex_destroy(&daemon->house_lock);
+	pthread_mutex_destroy(&daemon->stop_lock);
+	pthread_cond_destroy(&daemon->house);
+	free(daemon);
+}
+
+/* Inode numbers that no daemon before this one has used. */
+static uint64_t first_inode(void)
+{
+	uint64_t random = 0;
+
+	if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+		random = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
+	return TDFS_INO_STAGED + (random & ((UINT64_C(1) << 61) - 1));
+}
+
+int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_error *error)
+{
+	struct tdfs_daemon *daemon = calloc(1, sizeof *daemon);
+	struct tdfs_backend backend = { .context = daemon,
+					.now = steady_ms,
+					.create = staged_create,
+					.rename = staged_rename,
+					.remove = staged_remove,
+					.detach = staged_detach,
+					.open = staged_open,
+					.own = staged_own,
+					.reason = staged_reason,
+					.generation = staged_generation,
+					.written = staged_written,
+					.cut = staged_cut,
+					.free = staged_free,
+					.commit = staged_commit,
+					.background = in_background,
+					.prepare = staged_prepare,
+					.look = look,
+					.moment = moment,
+					.find = find,
+					.wait = wait_ms,
+					.untidy = untidy,
+					.say = say,
+					.to_errno = tdfs_errno };
+	pthread_condattr_t steady;
+	int code = TDL_ERR_NOMEM;
+
+	if (daemon) {
+		daemon->moment = -1;
+		sem_init(&daemon->commits, 0, COMMITS);
+		pthread_mutex_init(&daemon->staging_lock, NULL);
+		pthread_mutex_init(&daemon->house_lock, NULL);
+		pthread_mutex_init(&daemon->stop_lock, NULL);
+		pthread_condattr_init(&steady);
+		pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+		pthread_cond_init(&daemon->house, &steady);
+		pthread_condattr_destroy(&steady);
+		daemon->tdfs = tdfs;
+		daemon->table = tdfs->table;
+		code = tdl_staging_open(tdfs->table, &daemon->staging, error);
+		if (code == 0) {
+			daemon->incoming = tdfs_incoming_make(&backend, first_inode());
+			if (daemon->incoming && make_threads(daemon)) {
+				daemon->incoming->daemon = daemon;
+				*incoming = daemon->incoming;
+				return 0;
+			}
+			code = TDL_ERR_NOMEM;
+		}
+		daemon_free(daemon);
+	}
+	if (error && code == TDL_ERR_NOMEM) {
+		*error = (tdl_error){ .code = code, .os_error = ENOMEM, .version = -1 };
+		snprintf(error->message, sizeof error->message, "out of memory");
+	}
+	return code;
+}
+
+/* Those who are let in besides the daemon's own user. */
+static void say_what_is_hidden(struct tdfs_daemon *daemon)
+{
+	bool others = daemon->tdfs->options->access == TDFS_ALLOW_OTHER || geteuid() == 0;
+
+	if (!daemon->sees)
+		say(daemon, NULL, "writers cannot be watched: /proc is not that of this process");
+	else if (others && !tdfs_sees_others())
+		say(daemon, NULL,
+		    "writers of other users cannot be watched: run as root with CAP_SYS_PTRACE");
+	else
+		return;
+	daemon->incoming->blind = true;
+}
+
+void tdfs_incoming_start(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming->daemon;
+	sigset_t all, before;
+
+	daemon->sees = tdfs_proc_is_ours();
+	daemon->moment = tdfs_moment_open();
+	say_what_is_hidden(daemon);
+	/* Once before the first request, so that it is all there. */
+	(void)adopt(daemon);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	daemon->keeps_house = pthread_create(&daemon->housekeeper, NULL, keep_house, daemon) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!daemon->keeps_house)
+		say(daemon, NULL, "no thread for housekeeping");
+}
+
+bool tdfs_incoming_later(struct tdfs_incoming *incoming, uid_t uid, enum tdfs_queue queue,
+			 void (*run)(void *), void *argument)
+{
+	struct tdfs_daemon *daemon = incoming->daemon;
+	struct tdfs_pool *const pools[] = { [TDFS_QUEUE_WAITS] = daemon->waits,
+					    [TDFS_QUEUE_CLOSES] = daemon->closes,
+					    [TDFS_QUEUE_RENAMES] = daemon->renames };
+
+	return tdfs_pool_submit(pools[queue], uid, run, argument);
+}
+
+static void end_housekeeping(struct tdfs_daemon *daemon)
+{
+	pthread_mutex_lock(&daemon->house_lock);
+	daemon->ending = true;
+	pthread_cond_signal(&daemon->house);
+	pthread_mutex_unlock(&daemon->house_lock);
+	if (daemon->keeps_house)
+		pthread_join(daemon->housekeeper, NULL);
+	daemon->keeps_house = false;
+}
+
+void tdfs_incoming_stop(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming->daemon;
+
+	pthread_mutex_lock(&daemon->stop_lock);
+	if (!daemon->stopped) {
+		end_housekeeping(daemon);
+		/* Commits that run finish, those that wait do not begin. */
+		tdfs_incoming_close(incoming);
+		tdfs_incoming_settle(incoming);
+	}
+	daemon->stopped = true;
+	pthread_mutex_unlock(&daemon->stop_lock);
+}
+
+void tdfs_incoming_end(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming->daemon;
+
+	/* First, so that what is under way has its answer before it is settled. */
+	tdfs_incoming_close(incoming);
+	end_requests(daemon);
+	tdfs_incoming_stop(incoming);
+}
+
+void tdfs_incoming_free(struct tdfs_incoming *incoming)
+{
+	struct tdfs_daemon *daemon = incoming ? incoming->daemon : NULL;
+
+	if (!daemon)
+		return;
+	end_requests(daemon);
+	daemon_free(daemon);
+}

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names and inode numbers in incoming/: the two tables, drops and their notes coming and going.
+ * Knows nothing of when a file is finished.
+ */
+#include <errno.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "incoming/name_rules.h"
+#include "incoming/state.h"
+
+void tdfs_lock(struct tdfs_incoming *in)
+{
+	pthread_mutex_lock(&in->lock);
+}
+
+void tdfs_unlock(struct tdfs_incoming *in)
+{
+	struct tdfs_trash *trash = in->trash;
+
+	in->trash = NULL;
+	pthread_mutex_unlock(&in->lock);
+	while (trash) {
+		struct tdfs_trash *next = trash->next;
+
+		if (trash->file)
+			in->backend.free(in->backend.context, trash->file);
+		else
+			close(trash->fd);
+		free(trash);
+		trash = next;
+	}
+}
+
+void tdfs_sleep_unlocked(struct tdfs_incoming *in, unsigned ms)
+{
+	tdfs_unlock(in);
+	in->backend.wait(in->backend.context, ms);
+	tdfs_lock(in);
+}
+
+struct timespec tdfs_time(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now;
+}
+
+/* ---- Tables ------------------------------------------------------------------------------- */
+
+/* The first place of a number from `ino` on. */
+static size_t lower_place(const struct tdfs_incoming *in, uint64_t ino)
+{
+	size_t low = 0, high = in->n_places;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (in->places[middle].ino < ino)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool make_room(struct tdfs_incoming *in)
+{
+	size_t room = in->room ? 2 * in->room : 64;
+	struct tdfs_place *places;
+
+	if (in->n_places < in->room)
+		return true;
+	places = reallocarray(in->places, room, sizeof *places);
+	if (!places)
+		return false;
+	in->places = places;
+	in->room = room;
+	return true;
+}
+
+static void close_gaps(struct tdfs_incoming *in)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < in->n_places; i++)
+		if (in->places[i].node)
+			in->places[kept++] = in->places[i];
+	in->n_places = kept;
+	in->gaps = 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct tdfs_inode *)a)->name, ((const struct tdfs_inode *)b)->name);
+}
+
+struct tdfs_inode *tdfs_inode_by_ino(struct tdfs_incoming *in, uint64_t ino)
+{
+	size_t at = lower_place(in, ino);
+
+	return at < in->n_places && in->places[at].ino == ino ? in->places[at].node : NULL;
+}
+
+struct tdfs_inode *tdfs_inode_by_name(struct tdfs_incoming *in, const char *name)
+{
+	struct tdfs_inode wanted = { .name = (char *)name };
+	struct tdfs_inode **found = tfind(&wanted, &in->names, compare_names);
+
+	return found ? *found : NULL;
+}
+
+struct tdfs_drop *tdfs_drop_of(struct tdfs_inode *node)
+{
+	return node && node->kind == TDFS_DROP ? (struct tdfs_drop *)node : NULL;
+}
+
+bool tdfs_inode_is_ghost(const struct tdfs_inode *node)
+{
+	return node->name && node->kind == TDFS_DROP &&
+	       ((const struct tdfs_drop *)node)->state == TDFS_PUBLISHED;
+}
+
+bool tdfs_inode_listed(const struct tdfs_inode *node)
+{
+	return node->name && !tdfs_inode_is_ghost(node);
+}
+
+int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
+{
+	char *copy = name ? strdup(name) : NULL, *old = node->name;
+
+	if (name && !copy)
+		return ENOMEM;
+	if (old)
+		tdelete(node, &in->names, compare_names);
+	node->name = copy;
+	if (copy && !tsearch(node, &in->names, compare_names)) {
+		free(copy);
+		/* There is room for the one that has just gone. */
+		node->name = old;
+		if (old && !tsearch(node, &in->names, compare_names)) {
+			node->name = NULL;
+			free(old);
+		}
+		return ENOMEM;
+	}
+	free(old);
+	node->ctime = in->changed = tdfs_time();
+	return 0;
+}
+
+void tdfs_inode_appears(struct tdfs_inode *node)
+{
+	node->appeared = true;
+	node->seen_by = 0;
+}
+
+bool tdfs_inode_checked(const struct tdfs_inode *node, const struct tdfs_caller *caller)
+{
+	return !node->appeared || caller->uid == node->uid ||
+	       (caller->tid > 0 && caller->tid == node->seen_by);
+}
+
+static int node_add(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
+{
+	node->atime = node->mtime = tdfs_time();
+	if (!make_room(in) || tdfs_inode_set_name(in, node, name) != 0)
+		return ENOMEM;
+	node->ino = in->next++;
+	in->places[in->n_places++] = (struct tdfs_place){ node->ino, node };
+	node->previous = in->newest;
+	if (in->newest)
+		in->newest->next = node;
+	else
+		in->oldest = node;
+	in->newest = node;
+	return 0;
+}
+
+static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
+{
+	struct tdfs_drop *drop = tdfs_drop_of(node);
+
+	if (node->name)
+		tdelete(node, &in->names, compare_names);
+	in->places[lower_place(in, node->ino)].node = NULL;
+	if (++in->gaps > 64 && in->gaps > in->n_places / 2)
+		close_gaps(in);
+	*(node->previous ? &node->previous->next : &in->oldest) = node->next;
+	*(node->next ? &node->next->previous : &in->newest) = node->previous;
+	if (drop) {
+		tdfs_drop_discard(in, drop);
+		tdfs_people_clear(drop);
+		free(drop->taint);
+		free(drop->published);
+		in->waiting -= drop->waits_since != 0;
+	} else {
+		free(((struct tdfs_note *)node)->text);
+	}
+	free(node->name);
+	free(node);
+}
+
+void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
+{
+	struct tdfs_drop *drop = tdfs_drop_of(node);
+
+	if (node->users > 0)
+		return;
+	if (node->name) {
+		if (drop && drop->state == TDFS_PUBLISHED && !drop->keeps_file)
+			tdfs_drop_discard(in, drop);
+		else if (drop && drop->state == TDFS_OPEN)
+			tdfs_drop_rest(in, drop);
+		return;
+	}
+	/* The kernel can remember a published file for as long as it has memory. Whoever asks for
+	 * it by its number alone is told that it is stale. */
+	if (node->lookups == 0 || (drop && drop->state == TDFS_PUBLISHED)) {
+		node_free(in, node);
+	} else if (drop) {
+		/* Removed, and nobody can publish it any more. */
+		tdfs_drop_discard(in, drop);
+		tdfs_people_clear(drop);
+	}
+}
+
+struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
+				gid_t gid, void *file, int fd)
+{
+	struct tdfs_drop *drop = calloc(1, sizeof *drop);
+
+	if (!drop)
+		return NULL;
+	drop->node.kind = TDFS_DROP;
+	drop->node.mode = mode & 0777;
+	drop->node.uid = uid;
+	drop->node.gid = gid;
+	drop->writer = uid;
+	drop->file = file;
+	drop->fd = fd;
+	if (node_add(in, &drop->node, name) != 0) {
+		free(drop);
+		return NULL;
+	}
+	return drop;
+}
+
+/* ---- Their staged files ------------------------------------------------------------------- */
+
+static void throw_away(struct tdfs_incoming *in, void *file, int fd)
+{
+	struct tdfs_trash *trash = malloc(sizeof *trash);
+
+	if (trash) {
+		*trash = (struct tdfs_trash){ .next = in->trash, .file = file, .fd = fd };
+		in->trash = trash;
+	} else if (file) {
+		in->backend.free(in->backend.context, file);
+	} else {
+		close(fd);
+	}
+}
+
+void tdfs_drop_rest(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	int fd;
+
+	if (!in->backend.detach || !drop->file || drop->fd < 0)
+		return;
+	fd = in->backend.detach(in->backend.context, drop->file);
+	drop->fd = -1;
+	if (fd >= 0)
+		throw_away(in, NULL, fd);
+}
+
+/* Calls of the backend about a file without the lock: until end_using() the drop keeps it. */
+static void begin_using(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	drop->node.users++;
+	drop->using_file++;
+	tdfs_unlock(in);
+}
+
+static void end_using(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	tdfs_lock(in);
+	drop->using_file--;
+	drop->node.users--;
+	pthread_cond_broadcast(&in->change);
+}
+
+int tdfs_drop_wake(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	void *file = drop->file;
+	int fd, why;
+
+	if (drop->fd >= 0)
+		return 0;
+	if (!file || !in->backend.open)
+		return EIO;
+	begin_using(in, drop);
+	why = in->backend.open(in->backend.context, file, &fd);
+	end_using(in, drop);
+	if (why == 0)
+		drop->fd = fd;
+	return why;
+}
+
+void tdfs_drop_own(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	struct tdfs_inode node = drop->node;
+	void *file = drop->file;
+
+	if (!file || !in->backend.own)
+		return;
+	begin_using(in, drop);
+	in->backend.own(in->backend.context, file, node.uid, node.gid, node.mode);
+	end_using(in, drop);
+}
+
+void tdfs_drop_keep_reason(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	void *file = drop->file;
+	char *reason;
+
+	if (!file || !in->backend.reason || !drop->note || !drop->note->text ||
+	    asprintf(&reason, "%d %.*s", drop->answer, (int)strcspn(drop->note->text, "\n"),
+		     drop->note->text) < 0)
+		return;
+	begin_using(in, drop);
+	in->backend.reason(in->backend.context, file, reason);
+	end_using(in, drop);
+	free(reason);
+}
+
+void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	if (!drop->file)
+		return;
+	throw_away(in, drop->file, -1);
+	drop->file = NULL;
+	drop->fd = -1;
+}
+
+void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st)
+{
+	memset(st, 0, sizeof *st);
+	if (node->kind == TDFS_DROP) {
+		const struct tdfs_drop *drop = (const struct tdfs_drop *)node;
+
+		st->st_size = (off_t)(drop->base + drop->size);
+	} else {
+		st->st_size = (off_t)((const struct tdfs_note *)node)->length;
+	}
+	st->st_ino = node->ino;
+	st->st_mode = S_IFREG | node->mode;
+	st->st_nlink = node->name ? 1 : 0;
+	st->st_uid = node->uid;
+	st->st_gid = node->gid;
+	st->st_blksize = TDFS_BEST_WRITE;
+	st->st_blocks = (st->st_size + 511) / 512;
+	st->st_atim = node->atime;
+	st->st_mtim = node->mtime;
+	st->st_ctim = node->ctime;
+}
+
+char *tdfs_free_name(struct tdfs_incoming *in, const char *name)
+{
+	char *other = strdup(name);
+
+	for (unsigned i = 2; other && tdfs_inode_by_name(in, other); i++) {
+		free(other);
+		if (asprintf(&other, "%.*s.%u", TDL_STAGED_NAME_MAX - 11, name, i) < 0)
+			return NULL;
+	}
+	return other;
+}
+
+/* ---- Notes -------------------------------------------------------------------------------- */
+
+void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *text)
+{
+	struct tdfs_note *note;
+	char *name = NULL;
+
+	tdfs_note_drop(in, drop);
+	if (!drop->node.name)
+		return;
+	note = calloc(1, sizeof *note);
+	if (!note || asprintf(&name, "%s" TDFS_NOTE_SUFFIX, drop->node.name) < 0) {
+		free(note);
+		return; /* the log has it */
+	}
+	note->node.kind = TDFS_NOTE;
+	/* It may quote what is in the drop. */
+	note->node.mode = drop->node.mode & 0444;
+	note->node.uid = drop->node.uid;
+	note->node.gid = drop->node.gid;
+	if (asprintf(&note->text, "%s\n", text) < 0)
+		note->text = NULL;
+	note->length = note->text ? strlen(note->text) : 0;
+	if (tdfs_inode_by_name(in, name) || node_add(in, &note->node, name) != 0) {
+		free(note->text);
+		free(note);
+	} else {
+		note->drop = drop;
+		drop->note = note;
+	}
+	free(name);
+}
+
+void tdfs_note_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
+{
+	struct tdfs_note *note = drop->note;
+
+	if (!note)
+		return;
+	drop->note = NULL;
+	note->drop = NULL;
+	(void)tdfs_inode_set_name(in, &note->node, NULL);
+	tdfs_inode_settle(in, &note->node);
+}
+
+/* ---- Lists -------------------------------------------------------------------------------- */
+
+int tdfs_incoming_list(struct tdfs_incoming *in, uint64_t *offset, char *name, uint64_t *ino)
+{
+	int found = 0;
+
+	tdfs_lock(in);
+	for (size_t at = lower_place(in, in->first + *offset); at < in->n_places; at++) {
+		const struct tdfs_inode *node = in->places[at].node;
+
+		if (!node || !tdfs_inode_listed(node))
+			continue;
+		*offset = node->ino - in->first + 1;
+		*ino = node->ino;
+		snprintf(name, 256, "%s", node->name);
+		found = 1;
+		break;
+	}
+	tdfs_unlock(in);
+	return found;
+}
+
+struct timespec tdfs_incoming_changed(struct tdfs_incoming *in)
+{
+	struct timespec changed;
+
+	tdfs_lock(in);
+	changed = in->changed;
+	tdfs_unlock(in);
+	return changed;
+}
+
+void tdfs_incoming_forget(struct tdfs_incoming *in, uint64_t ino, uint64_t count)
+{
+	struct tdfs_inode *node;
+
+	tdfs_lock(in);
+	node = tdfs_inode_by_ino(in, ino);
+	if (node) {
+		node->lookups -= count < node->lookups ? count : node->lookups;
+		tdfs_inode_settle(in, node);
+	}
+	tdfs_unlock(in);
+}
+
+struct tdfs_incoming *tdfs_incoming_make(const struct tdfs_backend *backend, uint64_t first)
+{
+	struct tdfs_incoming *in = calloc(1, sizeof *in);
+
+	if (!in)
+		return NULL;
+	in->backend = *backend;
+	pthread_mutex_init(&in->lock, NULL);
+	pthread_cond_init(&in->change, NULL);
+	in->first = in->next = first;
+	in->changed = tdfs_time();
+	return in;
+}
+
+void tdfs_incoming_unmake(struct tdfs_incoming *in)
+{
+	if (!in)
+		return;
+	tdfs_lock(in);
+	while (in->handles) {
+		struct tdfs_handle *handle = in->handles;
+
+		in->handles = handle->next;
+		free(handle);
+	}
+	while (in->oldest)
+		node_free(in, in->oldest);
+	tdfs_unlock(in);
+	free(in->places);
+	pthread_cond_destroy(&in->change);
+	pthread_mutex_destroy(&in->lock);
+	free(in);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rules for names in incoming/. Knows nothing of files.
+ */
+#include "incoming/name_rules.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static bool ends_in(const char *name, const char *suffix)
+{
+	size_t have = strlen(name), want = strlen(suffix);
+
+	return have >= want && memcmp(name + have - want, suffix, want) == 0;
+}
+
+bool tdfs_name_is_temporary(const char *name)
+{
+	static const char *const suffixes[] = {
+		"~",	".tmp", ".part", ".partial", ".crdownload", ".filepart",
+		".swp", ".new", ".save", ".bak",     ".orig",	    ".old",
+	};
+
+	if (name[0] == '.')
+		return true;
+	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+		if (ends_in(name, suffixes[i]))
+			return true;
+	return false;
+}
+
+bool tdfs_name_is_note(const char *name)
+{
+	return ends_in(name, TDFS_NOTE_SUFFIX);
+}

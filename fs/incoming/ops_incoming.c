@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * FUSE requests for files in incoming/, translated; and how a request that has to wait is carried
+ * over to a thread that may. Decides nothing.
+ */
+#include "incoming/ops_incoming.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gate.h"
+
+/* Of the threads that answer requests so many are not in incoming/, whatever the disk does. */
+#define KEPT_THREADS 2u
+#define CARRIED_MAX  ((size_t)128 << 20)
+
+/* ---- Requests on their way ---------------------------------------------------------------- */
+
+struct tdfs_op tdfs_op_of(fuse_req_t req, fuse_ino_t ino, int (*act)(struct tdfs_op *op))
+{
+	const struct fuse_ctx *context = fuse_req_ctx(req);
+
+	return (struct tdfs_op){
+		.req = req,
+		.in = tdfs_of(req)->incoming,
+		.gate = tdfs_of(req)->gate,
+		.caller = { .tid = context->pid, .uid = context->uid, .gid = context->gid },
+		.act = act,
+		.ino = ino,
+	};
+}
+
+struct tdfs_handle *tdfs_op_handle(const struct tdfs_op *op)
+{
+	return (struct tdfs_handle *)(uintptr_t)op->fi.fh;
+}
+
+static void op_free(struct tdfs_op *op)
+{
+	if (!op)
+		return;
+	free(op->name);
+	free(op->to);
+	free(op->data);
+	free(op);
+}
+
+/* A copy that outlives the request's buffer. */
+static struct tdfs_op *op_copy(const struct tdfs_op *op)
+{
+	struct tdfs_op *copy = malloc(sizeof *copy);
+
+	if (!copy)
+		return NULL;
+	*copy = *op;
+	copy->name = op->name ? strdup(op->name) : NULL;
+	copy->to = op->to ? strdup(op->to) : NULL;
+	copy->data = op->data ? malloc(op->size ? op->size : 1) : NULL;
+	if (copy->data)
+		memcpy(copy->data, op->data, op->size);
+	if (!copy->name == !op->name && !copy->to == !op->to && !copy->data == !op->data)
+		return copy;
+	op_free(copy);
+	return NULL;
+}
+
+/* What copies of requests hold that nobody could take yet: one for each program that writes, where
+ * the disk hangs. */
+static atomic_size_t carried;
+
+static void act_until_done(struct tdfs_op *op)
+{
+	if (op->act(op) != TDFS_LATER)
+		return;
+	op->caller.may_wait = true;
+	(void)op->act(op);
+}
+
+static void run_later(void *argument)
+{
+	struct tdfs_op *op = argument;
+	size_t size = op->size;
+
+	act_until_done(op);
+	op_free(op);
+	atomic_fetch_sub(&carried, size);
+}
+
+/* Lets another thread take it. False: that is not possible. */
+static bool hand_over(const struct tdfs_op *op)
+{
+	struct tdfs_op *copy = NULL;
+
+	if (atomic_fetch_add(&carried, op->size) <= CARRIED_MAX)
+		copy = op_copy(op);
+	if (copy && tdfs_incoming_later(op->in, op->caller.uid, op->queue, run_later, copy))
+		return true;
+	op_free(copy);
+	atomic_fetch_sub(&carried, op->size);
+	return false;
+}
+
+/* No memory and no thread: late is better than never. */
+void tdfs_op_run(struct tdfs_op *op)
+{
+	bool later;
+
+	if (!tdfs_gate_enter(op->gate, KEPT_THREADS)) {
+		if (!hand_over(op))
+			act_until_done(op);
+		return;
+	}
+	later = op->act(op) == TDFS_LATER;
+	op->caller.may_wait = later;
+	if (later && !hand_over(op))
+		(void)op->act(op);
+	tdfs_gate_leave(op->gate);
+}
+
+void tdfs_op_reply_entry(struct tdfs_op *op, int why, const struct stat *st)
+{
+	struct fuse_entry_param entry = { .attr_timeout = 0, .entry_timeout = 0 };
+
+	if (why) {
+		fuse_reply_err(op->req, why);
+		return;
+	}
+	entry.ino = st->st_ino;
+	entry.attr = *st;
+	if (fuse_reply_entry(op->req, &entry) != 0)
+		tdfs_incoming_forget(op->in, entry.ino, 1);
+}
+
+/* ---- Open and close ----------------------------------------------------------------------- */
+
+/* Sizes and appends are exact, and a close tells what became of the bytes. */
+static void fill_file_info(struct fuse_file_info *fi, struct tdfs_handle *handle)
+{
+	fi->fh = (uintptr_t)handle;
+	fi->direct_io = 1;
+	fi->keep_cache = 0;
+	fi->noflush = !tdfs_handle_writes(handle);
+}
+
+/* The request was interrupted: nobody will release it. */
+static void undo_open(struct tdfs_op *op, struct tdfs_handle *handle)
+{
+	op->caller.may_wait = true;
+	(void)tdfs_incoming_release(op->in, &op->caller, handle);
+}
+
+/* The kernel looks at the attributes once more before it lets the new file be written. Whatever
+ * changes its size or times makes it forget those. */
+static int act_create(struct tdfs_op *op)
+{
+	struct fuse_entry_param entry = { .attr_timeout = TDFS_MOMENT, .entry_timeout = 0 };
+	struct tdfs_handle *handle;
+	int why = tdfs_incoming_create(op->in, &op->caller, op->name, op->mode, op->fi.flags,
+				       &entry.attr, &handle);
+
+	if (why == TDFS_LATER)
+		return TDFS_LATER;
+	if (why) {
+		fuse_reply_err(op->req, why);
+		return 0;
+	}
+	entry.ino = entry.attr.st_ino;
+	fill_file_info(&op->fi, handle);
+	if (fuse_reply_create(op->req, &entry, &op->fi) != 0) {
+		undo_open(op, handle);
+		tdfs_incoming_forget(op->in, entry.ino, 1);
+	}
+	return 0;
+}
+
+static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+		      struct fuse_file_info *fi)
+{
+	struct tdfs_op op = tdfs_op_of(req, parent, act_create);
+
+	op.name = (char *)name;
+	op.mode = mode;
+	op.fi = *fi;
+	tdfs_op_run(&op);
+}
+
+static int act_open(struct tdfs_op *op)
+{
+	struct tdfs_handle *handle;
+	int why = tdfs_incoming_open(op->in, &op->caller, op->ino, op->fi.flags, &handle);
+
+	if (why == TDFS_LATER)
+		return TDFS_LATER;
+	if (why) {
+		fuse_reply_err(op->req, why);
+		return 0;
+	}
+	fill_file_info(&op->fi, handle);
+	if (fuse_reply_open(op->req, &op->fi) != 0)
+		undo_open(op, handle);
+	return 0;
+}
+
+static void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct tdfs_op op = tdfs_op_of(req, ino, act_open);
+
+	op.fi = *fi;
+	tdfs_op_run(&op);
+}
+
+static int act_flush(struct tdfs_op *op)
+{
+	int answer;
+
+	if (!op->caller.may_wait) {
+		answer = tdfs_incoming_flush_begin(op->in, &op->caller, tdfs_op_handle(op));
+		if (answer == TDFS_LATER)
+			return TDFS_LATER;
+	} else {
+		answer = tdfs_incoming_flush(op->in, &op->caller, tdfs_op_handle(op));
+	}
+	/* The connection was cut meanwhile, so no release comes either. */
+	if (fuse_reply_err(op->req, answer) != 0 && answer == 0 && op->caller.may_wait)
+		tdfs_incoming_untold(op->in, tdfs_op_handle(op));
+	return 0;
+}
+
+static void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct tdfs_op op = tdfs_op_of(req, ino, act_flush);
+
+	op.fi = *fi;
+	op.caller.owner = fi->lock_owner;
+	op.queue = TDFS_QUEUE_CLOSES;
+	tdfs_op_run(&op);
+}
+
+static int act_release(struct tdfs_op *op)
+{
+	return tdfs_incoming_release(op->in, &op->caller, tdfs_op_handle(op));
+}
+
+static void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct tdfs_op op = tdfs_op_of(req, ino, act_release);
+
+	op.fi = *fi;
+	op.queue = TDFS_QUEUE_CLOSES;
+	/* Nobody waits for the answer, and the kernel ignores it. */
+	fuse_reply_err(req, 0);
+	tdfs_op_run(&op);
+}
+
+/* ---- Bytes -------------------------------------------------------------------------------- */
+
+static int act_read(struct tdfs_op *op)
+{
+	char *buffer = malloc(op->room ? op->room : 1);
+	size_t got = 0;
+	int why = ENOMEM;
+
+	if (buffer)
+		why = tdfs_incoming_read(op->in, tdfs_op_handle(op), buffer, op->room,
+					 (uint64_t)op->offset, &got);
+	if (why)
+		fuse_reply_err(op->req, why);
+	else
+		fuse_reply_buf(op->req, buffer, got);
+	free(buffer);
+	return 0;
+}
+
+static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+		    struct fuse_file_info *fi)
+{
+	struct tdfs_op op = tdfs_op_of(req, ino, act_read);
+
+	op.fi = *fi;
+	op.room = size;
+	op.offset = offset;
+	tdfs_op_run(&op);
+}
+
+static int act_write(struct tdfs_op *op)
+{
+	struct tdfs_written written = { 0 };
+	int why = tdfs_incoming_write_begin(op->in, &op->caller, tdfs_op_handle(op), op->fi.flags,
+					    op->data, op->size, (uint64_t)op->offset, &written);
+
+	if (why == TDFS_LATER)
+		return TDFS_LATER;
+	if (why)
+		fuse_reply_err(op->req, why);
+	else
+		fuse_reply_write(op->req, written.done);
+	/* The writer goes on meanwhile. */
+	tdfs_incoming_write_end(op->in, op->data, &written);
+	return 0;
+}
+
+static void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t offset,
+		     struct fuse_file_info *fi)
+{
+	struct tdfs_op op = tdfs_op_of(req, ino, act_write);
+
+	op.fi = *fi;
+	op.caller.owner = fi->lock_owner;
+	op.data = (char *)data;
+	op.size = size;
+	op.offset = offset;
+	tdfs_op_run(&op);
+}
+
+static int act_fsync(struct tdfs_op *op)
+{
+	int why = tdfs_incoming_sync(op->in, &op->caller, tdfs_op_handle(op));
+
+	if (why == TDFS_LATER)
+		return TDFS_LATER;
+	fuse_reply_err(op->req, why);
+	return 0;
+}
+
+static void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	struct tdfs_op op = tdfs_op_of(req, ino, act_fsync);
+
+	op.fi = *fi;
+	tdfs_op_run(&op);
+}
+
+/* Never ENOSYS, which the kernel would remember for the whole mount. */
+static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+			 struct fuse_file_info *fi)
+{
+	fuse_reply_err(req, EOPNOTSUPP);
+}
+
+/* ---- Attributes --------------------------------------------------------------------------- */
+
+static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	bool directory = ino == TDFS_INO_INCOMING;
+	struct stat st;
+	int why = directory ? tdfs_incoming_dir_stat(tdfs_of(req), &st)
+			    : tdfs_incoming_getattr(tdfs_of(req)->incoming, ino, &st);
+
+	if (why)
+		fuse_reply_err(req, why);
+	else
+		fuse_reply_attr(req, &st, directory ? TDFS_MOMENT : 0);
+}
+
+static int act_setattr(struct tdfs_op *op)
+{
+	struct stat st;
+	int why = tdfs_incoming_setattr(op->in, &op->caller, op->ino, &op->change, op->flags, &st);
+
+	if (why == TDFS_LATER)
+		return TDFS_LATER;
+	if (why)
+		fuse_reply_err(op->req, why);
+	else
+		fuse_reply_attr(op->req, &st, 0);
+	return 0;
+}
+
+/*
+ * rsync -a and cp -a set the times of the directory they copy into: granted, not kept. Its mode and
+ * owner are the table's: whoever wants others must not believe that he has them now.
+ */
+static void set_directory(fuse_req_t req, const struct stat *change, int to_set)
+{
+	struct stat st;
+	int why = tdfs_incoming_dir_stat(tdfs_of(req), &st);
+
+	if (why == 0 && ((to_set & FUSE_SET_ATTR_MODE && (change->st_mode ^ st.st_mode) & 07777) ||
+			 (to_set & FUSE_SET_ATTR_UID && change->st_uid != st.st_uid) ||
+			 (to_set & FUSE_SET_ATTR_GID && change->st_gid != st.st_gid)))
+		why = EPERM;
+	if (why)
+		fuse_reply_err(req, why);
+	else
+		fuse_reply_attr(req, &st, TDFS_MOMENT);
+}
+
+static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *change, int to_set,
+		       struct fuse_file_info *fi)
+{
+	static const struct {
+		int fuse;
+		unsigned ours;
+	} bits[] = {
+		{ FUSE_SET_ATTR_MODE, TDFS_SET_MODE },
+		{ FUSE_SET_ATTR_UID, TDFS_SET_UID },
+		{ FUSE_SET_ATTR_GID, TDFS_SET_GID },
+		{ FUSE_SET_ATTR_SIZE, TDFS_SET_SIZE },
+		{ FUSE_SET_ATTR_ATIME, TDFS_SET_ATIME },
+		{ FUSE_SET_ATTR_MTIME, TDFS_SET_MTIME },
+		{ FUSE_SET_ATTR_ATIME_NOW, TDFS_SET_ATIME_NOW },
+		{ FUSE_SET_ATTR_MTIME_NOW, TDFS_SET_MTIME_NOW },
+	};
+	struct tdfs_op op = tdfs_op_of(req, ino, act_setattr);
+
+	if (ino == TDFS_INO_INCOMING) {
+		set_directory(req, change, to_set);
+		return;
+	}
+	for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
+		if (to_set & bits[i].fuse)
+			op.flags |= bits[i].ours;
+	op.change = *change;
+	tdfs_op_run(&op);
+}
+
+static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
+{
+	if (ino >= TDFS_INO_STAGED)
+		tdfs_incoming_forget(tdfs_of(req)->incoming, ino, count);
+	fuse_reply_none(req);
+}
+
+/* As the kernel forgets, many at once: whenever it needs memory, or a process has ended. */
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+	for (size_t i = 0; i < count; i++)
+		if (forgets[i].ino >= TDFS_INO_STAGED)
+			tdfs_incoming_forget(tdfs_of(req)->incoming, forgets[i].ino,
+					     forgets[i].nlookup);
+	fuse_reply_none(req);
+}
+
+/* ---- Extended attributes ------------------------------------------------------------------ */
+
+/*
+ * Taken and not kept, so that a copy that preserves them does not fail when its rows are committed
+ * already. The kernel has asked whether the caller may; of an ACL it has not everywhere.
+ */
+static void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+			size_t size, int flags)
+{
+	fuse_reply_err(req, ino == TDFS_INO_INCOMING ? EPERM : 0);
+}
+
+static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	fuse_reply_err(req, ino == TDFS_INO_INCOMING ? EPERM : 0);
+}
+
+const struct fuse_lowlevel_ops tdfs_incoming_ops = {
+	.lookup = tdfs_incoming_op_lookup,
+	.forget = op_forget,
+	.forget_multi = op_forget_multi,
+	.getattr = op_getattr,
+	.setattr = op_setattr,
+	.mknod = tdfs_incoming_op_mknod,
+	.mkdir = tdfs_incoming_op_mkdir,
+	.unlink = tdfs_incoming_op_unlink,
+	.rmdir = tdfs_incoming_op_rmdir,
+	.symlink = tdfs_incoming_op_symlink,
+	.link = tdfs_incoming_op_link,
+	.rename = tdfs_incoming_op_rename,
+	.create = op_create,
+	.open = op_open,
+	.read = op_read,
+	.write = op_write,
+	.flush = op_flush,
+	.release = op_release,
+	.fsync = op_fsync,
+	.fallocate = op_fallocate,
+	.setxattr = op_setxattr,
+	.removexattr = op_removexattr,
+	.opendir = tdfs_incoming_op_opendir,
+	.readdir = tdfs_incoming_op_readdir,
+	.readdirplus = tdfs_incoming_op_readdirplus,
+	.releasedir = tdfs_incoming_op_releasedir,
+	.fsyncdir = tdfs_incoming_op_fsyncdir,
+};

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TDFS_INCOMING_STATE_H
+#define TDFS_INCOMING_STATE_H
+
+/*
+ * What the incoming*.c files share: the state behind incoming.h. Nobody else includes it.
+ *
+ * A node has an inode number: a drop, or a note (NAME.error). A drop goes
+ *
+ *     OPEN -> PUBLISHING -> PUBLISHED     a commit that succeeded
+ *                        -> OPEN          one that was refused: answer, note
+ *     PUBLISHED -> OPEN                   bytes came through a descriptor that had not been seen
+ *
+ * It is frozen while PUBLISHING: whoever wants to write to it, to open it for writing, to rename
+ * or to remove it, waits. So it is while its bytes are cut or its name on disk changes. A drop that
+ * is PUBLISHED and still has its name is a ghost.
+ *
+ * A handle for writing that no close has come for is open, or about to be: between our answer to
+ * an open and the descriptor's appearance in /proc there is a moment. Only where each of them has
+ * seen a close, /proc is asked.
+ *
+ * Everything is guarded by tdfs_incoming.lock, but for the staged bytes themselves: `writing`
+ * counts the writes that run without it, until they are validated; a commit and a cut begin when
+ * there are none. So bytes are written, cut and validated in the order in which it was answered.
+ */
+
+#include <pthread.h>
+
+#include "incoming/incoming.h"
+
+#define TDFS_GHOST_MS	     5000
+#define TDFS_GHOSTS_MAX	     65536u /* of some hundred bytes each */
+#define TDFS_GHOST_FILES_MAX 64u    /* of them, those whose staged file is kept open to be read */
+#define TDFS_WAITS_MS	     10000  /* until the log says who has a file that waits */
+#define TDFS_TIDS	     8u
+#define TDFS_TABLES	     8u
+#define TDFS_PEOPLE_MAX	     512u /* of one drop that are remembered */
+#define TDFS_LOOKS_MAX	     20	  /* that may fail, one after the other */
+#define TDFS_RETRY_MS	     20u
+#define TDFS_BEST_WRITE	     (1 << 20) /* what programs should write at once: one request */
+#define TDFS_EXEC_MS	     100 /* how long a descriptor that exec will close is waited for */
+#define TDFS_LOOKS_MS	     200 /* and the looks of other closes, which have a limit of their own */
+#define TDFS_STEP_MS	     3u
+
+enum tdfs_kind {
+	TDFS_DROP,
+	TDFS_NOTE
+};
+enum tdfs_state {
+	TDFS_OPEN,
+	TDFS_PUBLISHING,
+	TDFS_PUBLISHED
+};
+
+struct tdfs_inode {
+	uint64_t ino;
+	enum tdfs_kind kind;
+	uint64_t lookups; /* that the kernel has not forgotten */
+	unsigned users;	  /* handles and running functions */
+	char *name;	  /* NULL: it has none any more */
+	/* It got its name, or was listed again, by something else than a request for that name:
+	 * what the kernel looked up before, it may have found to be nothing, or another's. */
+	bool appeared;
+	pid_t seen_by;			    /* the last thread that looked it up since, or 0 */
+	struct tdfs_inode *next, *previous; /* all nodes, by inode number */
+	mode_t mode;
+	uid_t uid;
+	gid_t gid;
+	struct timespec atime, mtime, ctime;
+};
+
+struct tdfs_note {
+	struct tdfs_inode node;
+	struct tdfs_drop *drop; /* whose note it is; NULL: of none any more */
+	char *text;
+	size_t length;
+};
+
+/* A process that had to do with a drop. */
+struct tdfs_person {
+	bool wrote; /* or opened it for writing; else it only closed a descriptor */
+	bool sought;
+	bool clean;	       /* neither it nor a descendant had the file when it last closed it */
+	pid_t tids[TDFS_TIDS]; /* threads of it that were seen; 0: none */
+	unsigned next_tid;
+	struct tdfs_process *process; /* NULL: not found out yet */
+};
+
+/* A table of descriptors, by the number that the kernel has for it. Where /proc shows nothing of a
+ * writer, it is the witness. */
+struct tdfs_table {
+	uint64_t owner; /* 0: none */
+	bool wrote;	/* and has not closed since: it has the file open */
+};
+
+struct tdfs_drop {
+	struct tdfs_inode node;
+	enum tdfs_state state;
+	void *file;	     /* the backend's; NULL: none */
+	int fd;		     /* -1: closed, while nobody has it open */
+	unsigned using_file; /* calls of the backend that run without the lock and a handle */
+	uint64_t base;	     /* bytes that were published before through this inode */
+	uint64_t size;	     /* bytes staged behind them */
+	uint64_t changes;    /* counts writes and truncations */
+	uint64_t settled;    /* `changes` when it was last published, refused or found empty */
+	int answer;	     /* the outcome then: what further closes get, */
+	uint64_t answered;   /* of handles up to this one: `opens` then */
+	uint64_t opens;	     /* counts handles for writing */
+	unsigned writers;    /* of them, those not released */
+	unsigned
+		unclosed; /* of them, those that not one close has come for: they are surely open */
+	unsigned writing;
+	bool telling;	   /* the backend of bytes that were written */
+	bool queued;	   /* for its preparation */
+	bool preparing;	   /* the backend does; no commit meanwhile */
+	uint64_t prepared; /* its size when that was last tried */
+	unsigned looking;  /* closes whose look into /proc is not over */
+	int failed;	   /* errno of a write that failed: there is a hole */
+	bool shrank;	   /* unasked: the kernel may take it for longer than it is */
+	char *taint;	   /* why it must not be published */
+	uint64_t tainted;  /* `opens` then: later handles may rewrite it */
+	bool unanswered;   /* the mount ended before a close had its answer */
+	bool orphans;	   /* somebody who held it has ended */
+	bool unasked;	   /* made for an open of a ghost: goes if nothing is done with it */
+	uid_t writer;	   /* who opened it last for writing */
+	struct tdfs_note *note;
+	struct tdfs_person *people;
+	size_t n_people;
+	uid_t users[TDFS_USERS_MAX]; /* who opened it for writing */
+	unsigned n_users;	     /* TDFS_USERS_MAX + 1: more */
+	struct tdfs_moment since;    /* when it was first opened so */
+	struct tdfs_table tables[TDFS_TABLES];
+	unsigned next_table;
+	int64_t waits_since; /* that somebody else has it, for the log; 0: it does not wait */
+	struct tdfs_seen holder;
+	bool waits_said;
+	char *published; /* its name then */
+	int64_t until;	 /* a ghost's end, or that of one `unasked` which nobody opens */
+	bool lingers;	 /* is in the list of ghosts */
+	bool keeps_file; /* and open for those who may read it */
+	struct tdfs_drop *next_ghost, *previous_ghost;
+};
+
+struct tdfs_handle {
+	struct tdfs_handle *next, **link; /* of all, for those whose release never comes */
+	struct tdfs_inode *node;
+	bool reads, writes;
+	bool closed;	 /* a close has come: whether it is still open, only /proc can tell */
+	uint64_t serial; /* the drop's `opens` when it was made */
+	pid_t opener;	 /* a thread */
+	uint64_t owner;	 /* the first table that wrote or closed through it; 0: none yet */
+};
+
+struct tdfs_daemon;
+
+/* A staged file that is no longer needed, to be closed when the lock is not held. */
+struct tdfs_trash {
+	struct tdfs_trash *next;
+	void *file; /* NULL: only a descriptor of it */
+	int fd;
+};
+
+/* Where a node stands among all. */
+struct tdfs_place {
+	uint64_t ino;
+	struct tdfs_inode *node; /* NULL: a gap */
+};
+
+struct tdfs_incoming {
+	struct tdfs_backend backend; /* constant */
+	struct tdfs_daemon *daemon;  /* constant; NULL in unit tests */
+	pthread_mutex_t lock;
+	pthread_cond_t change; /* some drop's state, writing or looking changed */
+	uint64_t first, next;  /* inode numbers */
+	/* In the order of their numbers, with gaps where one was freed; and a tree of names, since
+	 * users choose those: tsearch() has no bad case. */
+	struct tdfs_place *places;
+	size_t n_places, room, gaps;
+	void *names;
+	struct tdfs_inode *oldest, *newest;
+	struct tdfs_handle *handles;
+	struct tdfs_drop *ghosts, *last_ghost, *ghost_files;
+	unsigned n_ghosts, n_ghost_files;
+	struct tdfs_trash *trash;
+	unsigned publishing; /* drops that are */
+	bool unopened;	     /* there may be some that are `unasked` and were never opened */
+	bool closing;	     /* no new commits but tdfs_incoming_settle()'s */
+	struct timespec changed;
+	bool blind;	  /* said that /proc does not show everyone */
+	unsigned waiting; /* drops that may have waits_since */
+};
+
+void tdfs_lock(struct tdfs_incoming *in);
+/* Clears the trash away, too. */
+void tdfs_unlock(struct tdfs_incoming *in);
+
+/* The rest with the lock held. */
+void tdfs_sleep_unlocked(struct tdfs_incoming *in, unsigned ms);
+
+/* incoming_nodes.c: names and inode numbers. */
+
+/* Takes over `file`, unless it returns NULL (no memory). */
+struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
+				gid_t gid, void *file, int fd);
+struct tdfs_inode *tdfs_inode_by_ino(struct tdfs_incoming *in, uint64_t ino);
+struct tdfs_inode *tdfs_inode_by_name(struct tdfs_incoming *in, const char *name);
+bool tdfs_inode_listed(const struct tdfs_inode *node);
+bool tdfs_inode_is_ghost(const struct tdfs_inode *node);
+/* Renames a node; NULL takes its name away. Nothing else may have the name. An errno. */
+int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name);
+void tdfs_inode_appears(struct tdfs_inode *node);
+/* Whether the kernel has asked for it in the caller's name and so has checked what he may do with
+ * it; or the caller owns it. Else the answer to whatever changes the name is ESTALE, on which the
+ * kernel looks the name up again and checks. */
+bool tdfs_inode_checked(const struct tdfs_inode *node, const struct tdfs_caller *caller);
+/* Frees it where nothing refers to it any more. */
+void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node);
+void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st);
+struct tdfs_drop *tdfs_drop_of(struct tdfs_inode *node); /* NULL for a note */
+/* The name, a number behind it where something else is called so already. Free it. */
+char *tdfs_free_name(struct tdfs_incoming *in, const char *name);
+void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop); /* its staged file */
+struct timespec tdfs_time(void);
+
+/* Puts NAME.error beside a drop, in place of the one it had; takes it away. */
+void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *text);
+void tdfs_note_drop(struct tdfs_incoming *in, struct tdfs_drop *drop);
+
+/* incoming_ghosts.c */
+void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_drop *drop);
+void tdfs_ghosts_expire(struct tdfs_incoming *in);
+/* It is no ghost any more, but lives on under its name. */
+void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* The name goes; a staged file that nobody reads goes too. */
+void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_drop *drop);
+
+/* incoming_open.c */
+/* Those end that were made for an open which never came. Gives the lock up meanwhile. */
+void tdfs_unopened_expire(struct tdfs_incoming *in);
+
+/* incoming_names.c */
+/* A listed drop loses its name and what it has on disk; who has it open may go on. Gives the lock
+ * up. */
+void tdfs_drop_cancel(struct tdfs_incoming *in, struct tdfs_drop *drop);
+
+/* incoming_people.c */
+void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_drop *drop,
+		      const struct tdfs_caller *caller, bool wrote);
+/* Somebody opens it for writing; writes or closes through a handle. */
+void tdfs_people_opened(struct tdfs_incoming *in, struct tdfs_drop *drop,
+			const struct tdfs_caller *caller);
+void tdfs_people_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes);
+void tdfs_people_clear(struct tdfs_drop *drop);
+/* Whether the thread belongs to a process that wrote the drop: 0 or 1; TDFS_LATER where /proc must
+ * be asked and the caller may not wait. Gives the lock up meanwhile. */
+int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_drop *drop,
+		      const struct tdfs_caller *caller);
+
+struct tdfs_verdict {
+	bool held;    /* for all that can be said */
+	bool unknown; /* that cannot be said; why[] tells the reason */
+	bool till_exec;
+	struct tdfs_seen holder; /* where held; process 0: not known */
+	char why[160];
+	pid_t aside; /* the process of `besides`; 0: unknown */
+	bool aside_holds;
+};
+/* Whether the thread, which had to do with the drop, is known to belong to the process. */
+bool tdfs_people_same(struct tdfs_drop *drop, pid_t tid, pid_t process);
+/* Looks who holds the drop, marks it tainted where a writer is being killed. Gives the lock up
+ * meanwhile. */
+enum tdfs_sight {
+	TDFS_LOOK_KILLED,
+	TDFS_LOOK_HOLDERS
+};
+/* `closer`: NULL: nobody closes it. */
+struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop *drop,
+				     enum tdfs_sight how, const struct tdfs_caller *closer,
+				     pid_t besides);
+
+/* incoming_io.c */
+/* Sets the size of a frozen drop, an errno; gives the lock up meanwhile. */
+int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size);
+
+/* incoming_nodes.c: what it has on disk. */
+/* Its descriptor goes, where nobody needs it; comes again (an errno; gives the lock up). */
+void tdfs_drop_rest(struct tdfs_incoming *in, struct tdfs_drop *drop);
+int tdfs_drop_wake(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* What its note says is kept on disk. Gives the lock up. */
+void tdfs_drop_keep_reason(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* Its owner and mode are kept on disk. Gives the lock up. */
+void tdfs_drop_own(struct tdfs_incoming *in, struct tdfs_drop *drop);
+
+/* incoming_publish.c: the commit. */
+bool tdfs_drop_commits(const struct tdfs_drop *drop); /* at its close: the name is ordinary */
+bool tdfs_drop_unpublished(const struct tdfs_drop *drop);
+/* What a killed writer left is forgiven; a hole is not, which goes only with all bytes. */
+void tdfs_drop_rewritten(struct tdfs_incoming *in, struct tdfs_drop *drop);
+void tdfs_drop_taint(struct tdfs_drop *drop, const char *why);
+/* Waits until nobody publishes it. */
+void tdfs_drop_wait(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* Freezes an OPEN drop, and waits for the writes that run. Gives the lock up. */
+void tdfs_drop_freeze(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* It goes on: OPEN, unless it was published meanwhile. */
+void tdfs_drop_thaw(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* Commits an OPEN drop as `source`; gives the lock up meanwhile. Returns the answer. */
+int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source);
+/* It is not even tried, and this is why. Returns `answer`. */
+int tdfs_drop_refuse(struct tdfs_incoming *in, struct tdfs_drop *drop, int answer,
+		     const char *text);
+
+#endif

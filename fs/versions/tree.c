@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the read-only tree shows: names, numbers and attributes. Knows nothing of libfuse; all it
+ * knows of a table comes through tinydelta.h. A new kind of node is one line in `kinds`, one in
+ * `rules` and one case where its attributes differ.
+ */
+#include "versions/tree.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VERSION_SHIFT 4
+#define SLOTS	      (1u << VERSION_SHIFT)
+
+static const struct {
+	unsigned slot;
+	bool numbered; /* one for each version */
+	bool directory;
+	enum tdfs_kind parent;
+} kinds[TDFS_KINDS] = {
+	[TDFS_ROOT] = { 1, false, true, TDFS_ROOT },
+	[TDFS_INCOMING] = { 2, false, true, TDFS_ROOT },
+	[TDFS_LATEST] = { 3, false, true, TDFS_ROOT },
+	[TDFS_HISTORY] = { 4, false, true, TDFS_ROOT },
+	[TDFS_VERSION] = { 0, true, true, TDFS_ROOT },
+	[TDFS_DATA] = { 1, true, false, TDFS_VERSION },
+	[TDFS_RECORD] = { 2, true, false, TDFS_HISTORY },
+};
+
+/* Which version a name leads to. */
+enum which {
+	NONE,	/* the node is a fixed one */
+	SAME,	/* that of the directory */
+	NEWEST, /* the newest there is */
+	NUMBER, /* the one whose number is in the name: `name`, digits, `suffix` */
+};
+
+/* The names in each directory, in the order they are listed. A directory has one NUMBER at most,
+ * at its end. */
+static const struct rule {
+	enum tdfs_kind directory, kind;
+	enum which which;
+	const char *name, *suffix;
+} rules[] = {
+	{ TDFS_ROOT, TDFS_LATEST, NONE, "latest", "" },
+	{ TDFS_ROOT, TDFS_HISTORY, NONE, "history", "" },
+	{ TDFS_ROOT, TDFS_INCOMING, NONE, "incoming", "" },
+	{ TDFS_ROOT, TDFS_VERSION, NUMBER, "v", "" },
+	{ TDFS_LATEST, TDFS_DATA, NEWEST, "data.jsonl", "" },
+	{ TDFS_HISTORY, TDFS_RECORD, NEWEST, "latest.json", "" },
+	{ TDFS_HISTORY, TDFS_RECORD, NUMBER, "v", ".json" },
+	{ TDFS_VERSION, TDFS_DATA, SAME, "data.jsonl", "" },
+};
+
+#define RULES (sizeof rules / sizeof *rules)
+
+/* Offsets of directory entries: "." and "..", then the rules by their place above, then versions
+ * by their number. A listing may be continued by another daemon with the same table of rules. */
+#define OFFSET_DOT     0u
+#define OFFSET_DOTDOT  1u
+#define OFFSET_RULE    2u
+#define OFFSET_VERSION 64u
+
+_Static_assert(OFFSET_RULE + RULES <= OFFSET_VERSION, "rules and versions share no offset");
+
+uint64_t tdfs_node_ino(struct tdfs_node node)
+{
+	if (!kinds[node.kind].numbered)
+		return kinds[node.kind].slot;
+	return ((uint64_t)node.version + 1) << VERSION_SHIFT | kinds[node.kind].slot;
+}
+
+bool tdfs_node_from_ino(uint64_t ino, struct tdfs_node *node)
+{
+	uint64_t above = ino >> VERSION_SHIFT;
+
+	if (above > (uint64_t)TDFS_VERSION_MAX + 1)
+		return false;
+	for (unsigned kind = 0; kind < TDFS_KINDS; kind++) {
+		if (kinds[kind].slot != ino % SLOTS || kinds[kind].numbered != (above > 0))
+			continue;
+		node->kind = (enum tdfs_kind)kind;
+		node->version = above > 0 ? (int64_t)above - 1 : 0;
+		return true;
+	}
+	return false;
+}
+
+bool tdfs_node_is_directory(struct tdfs_node node)
+{
+	return kinds[node.kind].directory;
+}
+
+struct tdfs_node tdfs_node_parent(struct tdfs_node node)
+{
+	enum tdfs_kind parent = kinds[node.kind].parent;
+
+	return (struct tdfs_node){ parent, kinds[parent].numbered ? node.version : 0 };
+}
+
+static void spell(const struct rule *rule, int64_t version, char *name, size_t size)
+{
+	if (rule->which == NUMBER)
+		snprintf(name, size, "%s%" PRId64 "%s", rule->name, version, rule->suffix);
+	else
+		snprintf(name, size, "%s", rule->name);
+}
+
+/* The rule by which a node's own directory names it. */
+static const struct rule *rule_of(struct tdfs_node node)
+{
+	for (size_t i = 0; i < RULES; i++)
+		if (rules[i].kind == node.kind && rules[i].which != NEWEST)
+			return &rules[i];
+	return NULL; /* the root */
+}
+
+const char *tdfs_node_path(struct tdfs_node node, char path[TDFS_PATH_MAX])
+{
+	const struct rule *rule = rule_of(node);
+	const struct rule *above = rule == NULL ? NULL : rule_of(tdfs_node_parent(node));
+	char name[32] = "/", parent[32];
+
+	if (rule != NULL)
+		spell(rule, node.version, name, sizeof name);
+	if (above != NULL) {
+		spell(above, node.version, parent, sizeof parent);
+		snprintf(path, TDFS_PATH_MAX, "%s/%s", parent, name);
+	} else {
+		snprintf(path, TDFS_PATH_MAX, "%s", name);
+	}
+	return path;
+}
+
+static int not_found(tdl_error *error)
+{
+	*error = (tdl_error){ .code = TDL_ERR_NOT_FOUND, .version = -1 };
+	snprintf(error->message, sizeof error->message, "no such name");
+	return error->code;
+}
+
+/* ---- Attributes --------------------------------------------------------------------------- */
+
+/* Times of the log are whatever a writer put there; beyond the year 9999 tools stumble. */
+static struct timespec commit_time(int64_t ms)
+{
+	const int64_t last = 253402300799;
+	int64_t seconds = ms < 0 ? 0 : ms / 1000;
+
+	if (seconds > last)
+		return (struct timespec){ .tv_sec = last };
+	return (struct timespec){ .tv_sec = seconds, .tv_nsec = ms < 0 ? 0 : ms % 1000 * 1000000 };
+}
+
+/* The newest version that can be read, for times: damage behind it changes nothing there. */
+static int newest_readable(const struct tdfs_tree *tree, int64_t *version, tdl_error *error)
+{
+	int result = tdl_table_refresh(tree->table, error);
+
+	if (result < 0 && result != TDL_ERR_CORRUPT && result != TDL_ERR_IO)
+		return result;
+	*version = tdl_table_head(tree->table);
+	return 0;
+}
+
+/* The newest version there is, or the reason why it cannot be read. */
+static int newest(const struct tdfs_tree *tree, int64_t *version, tdl_error *error)
+{
+	int result = tdl_table_refresh(tree->table, error);
+
+	if (result < 0)
+		return result;
+	result = tdl_table_damage(tree->table, error);
+	if (result < 0)
+		return result;
+	*version = tdl_table_head(tree->table);
+	return 0;
+}
+
+/* Whether a version is there, readable or not. Those after the newest one known are looked for. */
+static int find_version(const struct tdfs_tree *tree, int64_t version, bool *readable,
+			tdl_error *error)
+{
+	int result;
+
+	*readable = true;
+	if (version < 0 || version > TDFS_VERSION_MAX)
+		return not_found(error);
+	if (version <= tdl_table_head(tree->table))
+		return 0;
+	result = tdl_table_refresh(tree->table, error);
+	if (result < 0 && result != TDL_ERR_CORRUPT)
+		return result;
+	if (version <= tdl_table_head(tree->table))
+		return 0;
+	*readable = false;
+	if (tdl_table_next_version(tree->table, version - 1) == version)
+		return 0;
+	return not_found(error);
+}
+
+/* Whether a node is in the tree at all, its version left aside. */
+static bool is_shown(const struct tdfs_tree *tree, struct tdfs_node node)
+{
+	return tree->only < 0 || node.kind == TDFS_ROOT ||
+	       (node.kind == TDFS_DATA && node.version == tree->only);
+}
+
+/* The directory whose names a directory shows. */
+static struct tdfs_node named_like(const struct tdfs_tree *tree, struct tdfs_node directory)
+{
+	if (tree->only >= 0 && directory.kind == TDFS_ROOT)
+		return (struct tdfs_node){ TDFS_VERSION, tree->only };
+	return directory;
+}
+
+int tdfs_tree_open_data(const struct tdfs_tree *tree, struct tdfs_node node,
+			tdl_snapshot **snapshot, uint64_t *size, tdl_error *error)
+{
+	tdl_snapshot *opened;
+	bool readable;
+	int result = is_shown(tree, node) ? find_version(tree, node.version, &readable, error)
+					  : not_found(error);
+
+	if (result < 0)
+		return result;
+	result = tdl_snapshot_open(tree->table, node.version, &opened, error);
+	if (result < 0)
+		return result;
+	result = tdl_snapshot_size(opened, size, error);
+	if (result < 0) {
+		tdl_snapshot_unref(opened);
+		return result;
+	}
+	*snapshot = opened;
+	return 0;
+}
+
+int tdfs_tree_render(const struct tdfs_tree *tree, struct tdfs_node node, char **text,
+		     size_t *length, tdl_error *error)
+{
+	bool readable;
+	int result = is_shown(tree, node) ? find_version(tree, node.version, &readable, error)
+					  : not_found(error);
+
+	if (result < 0)
+		return result;
+	return tdl_table_version_json(tree->table, node.version, text, length, error);
+}
+
+static int file_size(const struct tdfs_tree *tree, struct tdfs_node node, off_t *size,
+		     tdl_error *error)
+{
+	tdl_snapshot *snapshot;
+	uint64_t bytes;
+	size_t length;
+	char *text;
+	int result;
+
+	if (node.kind == TDFS_DATA) {
+		result = tdfs_tree_open_data(tree, node, &snapshot, &bytes, error);
+		if (result < 0)
+			return result;
+		tdl_snapshot_unref(snapshot);
+	} else {
+		result = tdfs_tree_render(tree, node, &text, &length, error);
+		if (result < 0)
+			return result;
+		free(text);
+		bytes = length;
+	}
+	if (bytes > INT64_MAX) {
+		*error = (tdl_error){ .code = TDL_ERR_IO, .os_error = EOVERFLOW, .version = -1 };
+		snprintf(error->message, sizeof error->message, "larger than a file can be");
+		return error->code;
+	}
+	*size = (off_t)bytes;
+	return 0;
+}
+
+static int system_error(tdl_error *error, const char *what)
+{
+	*error = (tdl_error){ .code = TDL_ERR_IO, .os_error = errno, .version = -1 };
+	snprintf(error->message, sizeof error->message, "%s: %s", what, strerror(errno));
+	return error->code;
+}
+
+void tdfs_tree_own(const struct tdfs_tree *tree, const struct stat *table, mode_t most,
+		   struct stat *st)
+{
+	const struct tdfs_shown *shown = &tree->shown;
+
+	st->st_mode |= most & (shown->has_umask ? ~shown->umask : table->st_mode);
+	st->st_uid = shown->has_uid ? shown->uid : table->st_uid;
+	st->st_gid = shown->has_gid ? shown->gid : table->st_gid;
+}
+
+int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct stat *st,
+		   enum tdfs_lasting *lasting, tdl_error *error)
+{
+	bool directory = kinds[node.kind].directory, readable = true;
+	tdl_version_info info;
+	struct stat table;
+	off_t size = 0;
+	int64_t dated;
+	int result = 0;
+
+	if (!is_shown(tree, node))
+		result = not_found(error);
+	else if (node.kind == TDFS_ROOT && tree->only >= 0)
+		node.version = tree->only;
+	else if (kinds[node.kind].numbered)
+		result = find_version(tree, node.version, &readable, error);
+	else
+		result = newest_readable(tree, &node.version, error);
+	if (result < 0)
+		return result;
+	/* A directory of a version that cannot be read is there, without a time of its own. */
+	dated = readable || !directory ? node.version : tdl_table_head(tree->table);
+	result = tdl_table_version_info(tree->table, dated, &info, error);
+	if (result == 0 && !directory)
+		result = file_size(tree, node, &size, error);
+	if (result < 0)
+		return result;
+	if (fstat(tdl_table_fd(tree->table), &table) < 0)
+		return system_error(error, "the table's directory");
+	*st = (struct stat){
+		.st_ino = tdfs_node_ino(node),
+		.st_mode = directory ? S_IFDIR : S_IFREG,
+		.st_nlink = 1,
+		.st_size = size,
+		.st_blocks = size / 512 + (size % 512 != 0),
+		.st_blksize = directory ? 4096 : 128 << 10,
+	};
+	tdfs_tree_own(tree, &table, directory ? 0555 : 0444, st);
+	st->st_mtim = st->st_ctim = st->st_atim = commit_time(info.time);
+	if (kinds[node.kind].numbered)
+		*lasting = readable ? TDFS_FOR_EVER : TDFS_NOW;
+	else
+		*lasting = TDFS_A_MOMENT;
+	return 0;
+}
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+/* The digits between a rule's name and suffix: decimal, without leading zeros. */
+static bool parse_number(const struct rule *rule, const char *name, int64_t *version)
+{
+	size_t prefix = strlen(rule->name);
+	const char *digits = name + prefix;
+	int64_t value = 0;
+
+	if (strncmp(name, rule->name, prefix) != 0 || *digits < '0' || *digits > '9' ||
+	    (digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9'))
+		return false;
+	for (; *digits >= '0' && *digits <= '9'; digits++) {
+		if (value > TDFS_VERSION_MAX / 10)
+			return false;
+		value = value * 10 + (*digits - '0');
+	}
+	if (value > TDFS_VERSION_MAX || strcmp(digits, rule->suffix) != 0)
+		return false;
+	*version = value;
+	return true;
+}
+
+static int follow(const struct tdfs_tree *tree, const struct rule *rule, struct tdfs_node directory,
+		  int64_t number, struct tdfs_node *node, enum tdfs_lasting *lasting,
+		  tdl_error *error)
+{
+	struct tdfs_node found = { rule->kind, 0 };
+	bool readable = true;
+	int result = 0;
+
+	switch (rule->which) {
+	case NONE:
+		break;
+	case SAME:
+		found.version = directory.version;
+		break;
+	case NEWEST:
+		result = newest(tree, &found.version, error);
+		break;
+	case NUMBER:
+		found.version = number;
+		result = find_version(tree, number, &readable, error);
+		break;
+	}
+	if (result < 0)
+		return result;
+	*node = found;
+	*lasting = rule->which == NEWEST || !readable ? TDFS_NOW : TDFS_FOR_EVER;
+	return 0;
+}
+
+int tdfs_tree_lookup(const struct tdfs_tree *tree, struct tdfs_node directory, const char *name,
+		     struct tdfs_node *node, enum tdfs_lasting *lasting, tdl_error *error)
+{
+	if (!is_shown(tree, directory))
+		return not_found(error);
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+		*node = name[1] == '\0' ? directory : tdfs_node_parent(directory);
+		*lasting = TDFS_NOW;
+		return 0;
+	}
+	directory = named_like(tree, directory);
+	for (size_t i = 0; i < RULES; i++) {
+		int64_t number = 0;
+
+		if (rules[i].directory != directory.kind)
+			continue;
+		if (rules[i].which == NUMBER ? parse_number(&rules[i], name, &number)
+					     : strcmp(rules[i].name, name) == 0)
+			return follow(tree, &rules[i], directory, number, node, lasting, error);
+	}
+	return not_found(error);
+}
+
+/* What a name that leads to the newest version shows as its number in a listing: where the newest
+ * cannot be read, that one's. The name itself is judged when it is looked up. */
+static int64_t newest_shown(const struct tdfs_tree *tree)
+{
+	tdl_error error;
+
+	if (tdl_table_damage(tree->table, &error) < 0 && error.version >= 0 &&
+	    error.version <= TDFS_VERSION_MAX)
+		return error.version;
+	return tdl_table_head(tree->table);
+}
+
+int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, uint64_t offset,
+		    struct tdfs_entry *entry)
+{
+	const struct rule *numbered = NULL;
+	int64_t version;
+
+	if (!is_shown(tree, directory))
+		return 0;
+	if (offset <= OFFSET_DOTDOT) {
+		tdl_error ignored; /* what exists is listed, readable or not */
+
+		if (offset == OFFSET_DOT && named_like(tree, directory).kind != TDFS_VERSION)
+			tdl_table_refresh(tree->table, &ignored);
+		*entry = (struct tdfs_entry){ .node = directory, .next = offset + 1 };
+		strcpy(entry->name, offset == OFFSET_DOT ? "." : "..");
+		if (offset == OFFSET_DOTDOT)
+			entry->node = tdfs_node_parent(directory);
+		return 1;
+	}
+	directory = named_like(tree, directory);
+	for (size_t i = 0; i < RULES; i++) {
+		if (rules[i].directory != directory.kind)
+			continue;
+		if (rules[i].which == NUMBER) {
+			numbered = &rules[i];
+		} else if (OFFSET_RULE + i >= offset) {
+			*entry = (struct tdfs_entry){ .node = { rules[i].kind, 0 },
+						      .next = OFFSET_RULE + i + 1 };
+			if (rules[i].which == SAME)
+				entry->node.version = directory.version;
+			else if (rules[i].which == NEWEST)
+				entry->node.version = newest_shown(tree);
+			spell(&rules[i], 0, entry->name, sizeof entry->name);
+			return 1;
+		}
+	}
+	if (numbered == NULL || offset > OFFSET_VERSION + (uint64_t)TDFS_VERSION_MAX)
+		return 0;
+	version = offset <= OFFSET_VERSION ? 0 : (int64_t)(offset - OFFSET_VERSION);
+	version = tdl_table_next_version(tree->table, version - 1);
+	if (version < 0 || version > TDFS_VERSION_MAX)
+		return 0;
+	*entry = (struct tdfs_entry){ .node = { numbered->kind, version },
+				      .next = OFFSET_VERSION + (uint64_t)version + 1 };
+	spell(numbered, version, entry->name, sizeof entry->name);
+	return 1;
+}
