@@ -424,6 +424,11 @@ typedef struct tdl_staged tdl_staged;
 TDL_API int tdl_staging_open(tdl_table *table, tdl_staging **staging, tdl_error *error);
 /* Every tdl_staged of it must be freed before. Removes the folder where nothing is left in it. */
 TDL_API void tdl_staging_free(tdl_staging *staging);
+/*
+ * Says that this process lives, to machines that have this one's id and do not see its locks; to be
+ * called every few minutes. Errors: IO.
+ */
+TDL_API int tdl_staging_touch(tdl_staging *staging);
 
 /* A named file that a dead process left. */
 typedef struct tdl_left {

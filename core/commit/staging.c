@@ -77,16 +77,23 @@ bool tdl__folder_parse(const char *name)
 	       tdl__unhex(id, name + 33) && name[65] == '-';
 }
 
+/* Containers of one kernel have names of their own, but it is one kernel that keeps and shows their
+ * locks. */
+static bool of_this_boot(const char *folder)
+{
+	char boot[TDL__HEX_MAX];
+
+	boot_id(boot);
+	return memcmp(folder + 33, boot, 32) == 0 && strspn(boot, "0") < 32;
+}
+
 static bool of_this_machine(const char *folder)
 {
-	char machine[TDL__HEX_MAX], boot[TDL__HEX_MAX];
+	char machine[TDL__HEX_MAX];
 
 	if (!tdl__folder_parse(folder))
 		return false;
-	/* Containers of one kernel have names of their own, but it is one kernel that keeps and
-	 * shows their locks. */
-	boot_id(boot);
-	if (memcmp(folder + 33, boot, 32) == 0 && strspn(boot, "0") < 32)
+	if (of_this_boot(folder))
 		return true;
 	machine_id(machine);
 	return memcmp(folder, machine, 32) == 0;
@@ -342,6 +349,26 @@ void tdl_staging_free(tdl_staging *staging)
 	free(staging);
 }
 
+/* Whether the process of a folder has shown within the last minutes that it lives, by the date of
+ * the file in it, or, where it has none yet, of the folder. */
+static bool shows_life(int dir, int file)
+{
+	struct stat st;
+	int64_t mtime;
+
+	if (tdl__sys_fstat(file >= 0 ? file : dir, &st) != 0)
+		return true;
+	mtime = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+	return tdl__now_ms() - mtime < TDL__LIFE_MS;
+}
+
+int tdl_staging_touch(tdl_staging *staging)
+{
+	int why = tdl__sys_set_mtime(staging->lock, tdl__now_ms());
+
+	return why == 0 ? 0 : TDL_ERR_IO;
+}
+
 enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead)
 {
 	_cleanup_close_ int dir = -1, file = -1;
@@ -360,6 +387,10 @@ enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__de
 		return TDL__FOLDER_BUSY;
 	/* Its process died before it had made one; or it is no folder of ours. */
 	if (why != 0 && why != ENOENT)
+		return TDL__FOLDER_BUSY;
+	/* A machine before it booted; or a copy of it that runs beside it, with locks that are not
+	 * shown here. */
+	if (!of_this_boot(name) && shows_life(dir, file))
 		return TDL__FOLDER_BUSY;
 	dead->dir = tdl__steal_fd(&dir);
 	dead->lock = tdl__steal_fd(&file);

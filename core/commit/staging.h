@@ -111,6 +111,9 @@ enum tdl__folder {
 struct tdl__dead {
 	int dir, lock; /* lock: -1 where there is no such file */
 };
+/* Of a machine with this one's id and another boot id, a process that has touched its lock file so
+ * recently is taken to live, locked or not. */
+#define TDL__LIFE_MS 600000
 enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead);
 /*
  * Whether a folder was made by this user's own kind: what is in it is what it seems to be. Whoever

@@ -38,6 +38,7 @@
 #define ADOPT_STEP_MS  100
 #define ADOPT_AGAIN_MS 3000
 #define TIDY_STEP_MS   1000
+#define TOUCH_MS       180000 /* well under what tinydelta-table(5) gives a process to show life */
 
 struct tdfs_daemon {
 	struct tdfs_incoming *incoming;
@@ -358,13 +359,17 @@ static bool was_listed(struct tdfs_daemon *daemon)
 	return was;
 }
 
-/* Returns after `ms`, at once at the end (false), and sleeps where there is nothing to do. */
+/* Returns after `ms`, at once at the end (false), and sleeps where there is nothing to do, until it
+ * is time to show that this daemon lives. */
 static bool pause_for(struct tdfs_daemon *daemon, long ms, bool something)
 {
 	struct timespec until;
+	struct timespec touch;
 	bool going_on;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
+	touch = until;
+	touch.tv_sec += TOUCH_MS / 1000;
 	until.tv_sec += ms / 1000;
 	until.tv_nsec += ms % 1000 * 1000000;
 	if (until.tv_nsec >= 1000000000) {
@@ -372,8 +377,9 @@ static bool pause_for(struct tdfs_daemon *daemon, long ms, bool something)
 		until.tv_nsec -= 1000000000;
 	}
 	pthread_mutex_lock(&daemon->house_lock);
-	while (!daemon->ending && !something && !daemon->untidy)
-		pthread_cond_wait(&daemon->house, &daemon->house_lock);
+	while (!daemon->ending && !something && !daemon->untidy &&
+	       pthread_cond_timedwait(&daemon->house, &daemon->house_lock, &touch) != ETIMEDOUT)
+		;
 	while (!daemon->ending &&
 	       pthread_cond_timedwait(&daemon->house, &daemon->house_lock, &until) != ETIMEDOUT)
 		;
@@ -390,7 +396,7 @@ static bool pause_for(struct tdfs_daemon *daemon, long ms, bool something)
 static void *keep_house(void *argument)
 {
 	struct tdfs_daemon *daemon = argument;
-	int64_t until = steady_ms(NULL) + ADOPT_MS, next;
+	int64_t until = steady_ms(NULL) + ADOPT_MS, next, touch = steady_ms(NULL) + TOUCH_MS;
 	bool more = true, others;
 
 	while ((others = adopt(daemon)) && steady_ms(NULL) < until)
@@ -399,6 +405,10 @@ static void *keep_house(void *argument)
 	next = steady_ms(NULL) + ADOPT_AGAIN_MS;
 	while (pause_for(daemon, TIDY_STEP_MS, more || others)) {
 		more = tdfs_incoming_tidy(daemon->incoming);
+		if (steady_ms(NULL) >= touch) {
+			(void)tdl_staging_touch(daemon->staging);
+			touch = steady_ms(NULL) + TOUCH_MS;
+		}
 		if (steady_ms(NULL) < next || !(others || was_listed(daemon)))
 			continue;
 		others = adopt(daemon);

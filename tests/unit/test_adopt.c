@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "commit/staging.h"
@@ -333,6 +334,48 @@ Test(adopt, another_machine_with_this_boot_is_this_one)
 	}
 	tdl_staging_free(staging);
 	cr_assert_eq(count_in("t/_incoming"), 0);
+}
+
+static void date(int fd, int64_t ago)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = time(NULL) - ago } };
+
+	cr_assert_eq(futimens(fd, times), 0);
+}
+
+/* Two copies of a virtual machine have one machine id, and boot ids of their own; over some file
+ * systems neither sees what the other has locked. */
+Test(adopt, a_copy_of_this_machine_that_lives)
+{
+	tdl_staging *living = open_staging(), *staging = open_staging();
+	tdl_staged *file = stage(living, "mine", ROW_1);
+	char other[128];
+
+	snprintf(other, sizeof other, "%.33s%s%s", living->name, "00112233445566778899aabbccddeeff",
+		 living->name + 65);
+	cr_assert_eq(rename(in_scratch("t/_incoming/%s", living->name),
+			    in_scratch("t/_incoming/%s", other)),
+		     0);
+	memcpy(living->name, other, strlen(other));
+	cr_assert_eq(flock(living->dir, LOCK_UN), 0);
+	cr_assert_eq(flock(living->lock, LOCK_UN), 0);
+	cr_assert_eq(adopt(staging), 1, "it was made just now");
+	date(living->lock, 601);
+	cr_assert_eq(tdl_staging_touch(living), 0);
+	cr_assert_eq(adopt(staging), 1, "it shows that it lives");
+	/* A lock counts, whatever its date. */
+	date(living->lock, 601);
+	cr_assert_eq(flock(living->lock, LOCK_EX), 0);
+	cr_assert_eq(adopt(staging), 1);
+	cr_assert_eq(adopted.count, 0);
+	cr_assert_eq(flock(living->lock, LOCK_UN), 0);
+	cr_assert_eq(adopt(staging), 0, "this machine before it booted");
+	cr_assert_eq(adopted.count, 1);
+	cr_assert_eq(tdl_staged_remove(adopted.files[0], NULL), 0);
+	tdl_staged_free(adopted.files[0]);
+	tdl_staged_free(file);
+	tdl_staging_free(living);
+	tdl_staging_free(staging);
 }
 
 Test(adopt, other_machines_and_other_things_are_left_alone)
