@@ -275,7 +275,7 @@ int tdl__instant_parse(const char *text, size_t n, int64_t now, int64_t *instant
 void tdl__instant_format(char out[TDL__INSTANT_MAX], int64_t instant)
 {
 	int64_t ms = (instant % 1000 + 1000) % 1000;
-	time_t seconds = (time_t)((instant - ms) / 1000);
+	time_t seconds = (time_t)(instant / 1000 - (instant % 1000 < 0));
 	struct tm tm;
 	unsigned long minutes;
 	size_t n;
