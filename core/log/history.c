@@ -23,7 +23,7 @@ int tdl__history_init(tdl__history *history, tdl__log log, tdl_error *error)
 {
 	pthread_rwlockattr_t attr;
 
-	*history = (tdl__history){ .log = log, .copies_max = TDL__COPIES_MAX };
+	*history = (tdl__history){ .log = log, .table_dir = -1, .copies_max = TDL__COPIES_MAX };
 	pthread_rwlockattr_init(&attr);
 	/* Readers come without pause under load; a commit must not wait for ever. */
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -41,6 +41,7 @@ static void clear_damage(tdl__history *history)
 {
 	history->damaged = false;
 	history->unreadable = false;
+	history->replaced = false;
 	free(history->beyond);
 	history->beyond = NULL;
 	history->beyond_count = 0;
@@ -198,6 +199,8 @@ static bool still_damaged(const tdl__history *history)
 
 	if (history->rewritten)
 		return true;
+	if (history->replaced)
+		return false;
 	if (history->unreadable) {
 		tdl__commit commit = { 0 };
 		tdl_error why;
@@ -263,6 +266,46 @@ int tdl__history_rewritten(tdl__history *history, int64_t version, tdl_error *er
 	else if (error != NULL)
 		*error = history->damage;
 	pthread_mutex_unlock(&history->refreshing);
+	return r;
+}
+
+/* Who commits into a folder that is not the table's log any more commits nothing. Where nobody can
+ * say, whatever is looked at next will. */
+static bool is_replaced(const tdl__history *history)
+{
+	struct stat named, ours;
+	int why;
+
+	if (history->table_dir < 0)
+		return false;
+	why = tdl__sys_stat(history->table_dir, TDL__LOG_DIR, &named);
+	if (why == ENOENT)
+		return true;
+	return why == 0 && tdl__sys_fstat(history->log.dir, &ours) == 0 &&
+	       !tdl__same_file(&named, &ours);
+}
+
+/* With the refresh mutex held. */
+static int set_replaced(tdl__history *history, tdl_error *error)
+{
+	tdl_error why;
+	int r;
+
+	if (history->replaced || history->rewritten) {
+		if (error != NULL)
+			*error = history->damage;
+		return TDL_ERR_CORRUPT;
+	}
+	tdl__fail_at(&why, TDL_ERR_CORRUPT, (int64_t)history->count, 0, 0,
+		     "the log of %s was replaced: %s/" TDL__LOG_DIR
+		     " is not the directory that it was; put it back or mount anew",
+		     history->log.table, history->log.table);
+	r = set_damage(history, &why, error);
+	if (history->damaged) {
+		pthread_rwlock_wrlock(&history->lock);
+		history->replaced = true;
+		pthread_rwlock_unlock(&history->lock);
+	}
 	return r;
 }
 
@@ -451,6 +494,8 @@ static int refresh(tdl__history *history, bool listed, tdl_error *error)
 	bool first = history->count == 0, again = history->damaged;
 	int r;
 
+	if (is_replaced(history))
+		return set_replaced(history, error);
 	if (again && still_damaged(history)) {
 		if (error != NULL)
 			*error = history->damage;

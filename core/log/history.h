@@ -37,6 +37,7 @@ typedef struct tdl__history tdl__history;
 
 struct tdl__history {
 	tdl__log log;
+	int table_dir;	  /* borrowed: where the log's folder has its name; -1: nobody asks */
 	bool from_index;  /* it began with what an index said, and was not replayed from the log */
 	size_t restamped; /* versions whose stamps in that index were old ones */
 	pthread_mutex_t refreshing;
@@ -62,6 +63,7 @@ struct tdl__history {
 	/* Where the log cannot be followed any further. */
 	bool damaged;
 	bool unreadable; /* since a commit could not be read: that may pass */
+	bool replaced;	 /* since the log's folder has lost its name: until it is back */
 	bool rewritten;	 /* since versions that were shown are not in it any more: for good */
 	size_t shown;	 /* versions before it was */
 	tdl_error damage;
@@ -86,7 +88,8 @@ void tdl__history_clear(tdl__history *history);
  * A commit that cannot be read is damage, and is tried again each time. Where the newest commit is
  * not what it was when it was replayed, or is not what the next one was built on, the log was set
  * back or rewritten: from the first version on that is not what it was nothing is answered any
- * more, by this history.
+ * more, by this history. A log whose folder has lost its name, to another one or to none, is not
+ * the table's any more: what is known of it stays, and there is no newest version.
  */
 int tdl__history_refresh(tdl__history *history, tdl_error *error);
 

@@ -133,6 +133,7 @@ static int read_history(tdl_table *table, const char *path, tdl_error *error)
 	int r;
 
 	table->history.log = (tdl__log){ table->log_dir, table->path };
+	table->history.table_dir = table->dir;
 	r = tdl__filecache_init(&table->files, table->dir, table->path, error);
 	if (r < 0)
 		return r;

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,10 +305,10 @@ Test(history, damage_and_repair_are_noticed)
 	put_raw_commit("t", 2, torn, sizeof torn - 1);
 	expect_damage(table, 1, 2, "00000000000000000002.json:1: not valid JSON");
 	cr_assert_eq(error.line, 1);
-	/* As long as nothing changes, it costs a look. */
+	/* As long as nothing changes, it costs a look, and two at the log's folder. */
 	faults_count();
 	cr_assert_eq(tdl_table_refresh(table, &error), TDL_ERR_CORRUPT);
-	cr_assert_eq(faults_off(), 1);
+	cr_assert_eq(faults_off(), 3);
 	cr_assert_eq(error.version, 2);
 	cr_assert_eq(error.line, 1);
 	/* Other damage in its place. */
@@ -355,12 +356,12 @@ Test(history, commits_of_others_are_noticed)
 		cr_assert_eq(tdl_table_refresh(table, &error), 0);
 		cr_assert_eq(tdl_table_head(table), version);
 	}
-	/* Nothing new costs two system calls: the next one, and whether the newest is what it was.
-	 */
+	/* Nothing new costs four system calls: the next one, whether the newest is what it was, and
+	 * whether the log's folder still has its name. */
 	cr_assert_eq(tdl_table_refresh(table, &error), 0);
 	faults_count();
 	cr_assert_eq(tdl_table_refresh(table, &error), 0);
-	cr_assert_eq(faults_off(), 2);
+	cr_assert_eq(faults_off(), 4);
 	tdl_table_free(other);
 	tdl_table_free(table);
 }
@@ -480,6 +481,54 @@ Test(history, a_log_that_was_set_back)
 		table = open_table("t");
 	}
 	tdl_table_free(table);
+}
+
+static int run(const char *format, ...)
+{
+	char command[16384];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(command, sizeof command, format, args);
+	va_end(args);
+	return system(command);
+}
+
+/* A log whose folder was put aside, for a copy or for nothing: what was known stays, and nothing is
+ * committed where nobody will ever look. */
+Test(history, a_log_that_was_put_aside)
+{
+	const char *log = in_scratch("t/_delta_log"), *aside = in_scratch("aside");
+	static const char row[] = "{\"id\":3,\"name\":\"z\"}\n";
+	tdl_table *table, *other;
+	int64_t version;
+	char *bytes;
+
+	for (int copied = 0; copied <= 1; copied++) {
+		make_table("t");
+		table = open_table("t");
+		append_rows(table, "{\"id\":1,\"name\":\"x\"}\n");
+		cr_assert_eq(rename(log, aside), 0);
+		if (copied) {
+			cr_assert_eq(run("cp -a %s %s", aside, log), 0);
+			other = open_table("t");
+			append_rows(other, row);
+			tdl_table_free(other);
+		}
+		cr_assert_eq(try_write(table, TDL_APPEND, row, &version, &error), TDL_ERR_CORRUPT);
+		cr_assert_not_null(strstr(error.message, "was replaced"), "%s", error.message);
+		cr_assert_not(is_there(in_scratch("aside/%020d.json", 2)));
+		cr_assert_eq(try_read(table, TDL_LATEST, &bytes, NULL, &error), TDL_ERR_CORRUPT);
+		bytes = read_version(table, 1, NULL);
+		cr_assert_str_eq(bytes, "{\"id\":1,\"name\":\"x\"}\n");
+		free(bytes);
+		/* Back in its place it is the log again. */
+		cr_assert_eq(run("rm -rf %s && mv %s %s", log, aside, log), 0);
+		append_rows(table, row);
+		cr_assert_eq(tdl_table_head(table), 2);
+		tdl_table_free(table);
+		cr_assert_eq(run("rm -rf %s", in_scratch("t")), 0);
+	}
 }
 
 /* The same bytes under another inode are the same commit: a backup that was put back. */
