@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LATE_MS 100 /* less than half of it is not late */
+
 struct job {
 	struct job *next;
 	uid_t user;
@@ -298,15 +300,19 @@ static void pending_run(void *argument)
 	}
 }
 
-/* With the lock held, until it is done or for `limit` ms. */
-static void pending_wait(struct pending *pending, unsigned limit)
+/* With the lock held, until it is done or for `limit` ms. False: it took far longer to wake up, so
+ * that whoever else should have gone on meanwhile may not have had a processor either. */
+static bool pending_wait(struct pending *pending, unsigned limit)
 {
-	struct timespec deadline;
+	struct timespec deadline, now;
 
 	deadline_after(&deadline, limit);
 	while (!pending->done &&
 	       pthread_cond_timedwait(&pending->ended, &pending->lock, &deadline) != ETIMEDOUT)
 		;
+	deadline_after(&now, 0);
+	return (now.tv_sec - deadline.tv_sec) * 1000 + (now.tv_nsec - deadline.tv_nsec) / 1000000 <=
+	       (long)(limit < LATE_MS ? LATE_MS : limit) / 2;
 }
 
 /* Whether a thread of ours would go on if it only had a processor. */
@@ -349,15 +355,15 @@ static bool pending_wait_steps(struct pending *pending)
 	for (unsigned still = 0; !pending->done && still < 10;) {
 		bool begun = pending->begun;
 		unsigned before = now;
+		bool on_time = pending_wait(pending, window);
 
-		pending_wait(pending, window);
 		now = steps ? atomic_load(steps) : 0;
 		if (!begun) {
 			if (!pending->begun && !can_begin(pending->pool))
 				return false;
 		} else if (now != before || is_running(pending->thread)) {
 			still = 0;
-		} else {
+		} else if (on_time) {
 			still++;
 		}
 	}

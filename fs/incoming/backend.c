@@ -568,6 +568,7 @@ void tdfs_incoming_start(struct tdfs_incoming *incoming)
 
 	daemon->sees = tdfs_proc_is_ours();
 	daemon->moment = tdfs_moment_open();
+	tdfs_scan_begin();
 	say_what_is_hidden(daemon);
 	/* Once before the first request, so that it is all there. */
 	(void)adopt(daemon);

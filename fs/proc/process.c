@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +55,7 @@ bool tdfs_proc_is_short(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM;
 }
 
-/* A number that no other process has or had; 0 where the kernel has none (any more). */
-static uint64_t unique_of(pid_t id)
+uint64_t tdfs_proc_unique(pid_t id)
 {
 	int fd CLEANUP(tdfs_close_fd) = (int)syscall(SYS_pidfd_open, id, 0);
 	struct stat st;
@@ -66,7 +66,7 @@ static uint64_t unique_of(pid_t id)
 int tdfs_proc_open_same(const struct tdfs_process *process)
 {
 	int dir = tdfs_proc_open(process->id);
-	uint64_t unique = dir >= 0 && process->unique != 0 ? unique_of(process->id) : 0;
+	uint64_t unique = dir >= 0 && process->unique != 0 ? tdfs_proc_unique(process->id) : 0;
 
 	if (unique == 0 || unique == process->unique)
 		return dir;
@@ -243,7 +243,7 @@ struct tdfs_process *tdfs_proc_of(pid_t id)
 		return NULL;
 	atomic_init(&process->refs, 1);
 	process->id = id;
-	process->unique = unique_of(id);
+	process->unique = tdfs_proc_unique(id);
 	return process;
 }
 
@@ -294,7 +294,8 @@ pid_t tdfs_process_id(const struct tdfs_process *process)
 
 /* How long one process makes us wait. */
 struct pace {
-	long switches; /* that we asked for ourselves, by waiting */
+	long switches;	/* that we asked for ourselves, by waiting */
+	int64_t queued; /* ms for a processor; -1: not asked yet */
 	int64_t waited;
 };
 
@@ -313,18 +314,39 @@ static long switches(void)
 	return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
 }
 
-/* False: it has made us wait for too long. A thread that merely has no processor does not wait. */
+/* How long this thread has waited for a processor in its life; 0 where the kernel does not count.
+ */
+static int64_t queued_ms(void)
+{
+	char *text CLEANUP(tdfs_free_text) =
+		tdfs_proc_text(AT_FDCWD, "/proc/thread-self/schedstat");
+	uint64_t ran, queued;
+
+	return text && sscanf(text, "%" SCNu64 " %" SCNu64, &ran, &queued) == 2
+		       ? (int64_t)(queued / 1000000)
+		       : 0;
+}
+
+/* False: it has made us wait for too long. A thread that has no processor does not wait for it,
+ * neither before a wait nor after. */
 static bool keep_pace(struct pace *pace, int64_t began)
 {
-	int64_t took = steady_ms() - began;
+	int64_t took = steady_ms() - began, queued;
 	long now;
 
 	if (took < SLOW_MS)
 		return true;
 	now = switches();
-	if (now != pace->switches)
-		pace->waited += took;
+	if (now == pace->switches)
+		return true;
 	pace->switches = now;
+	queued = queued_ms();
+	/* The first time there is nothing yet to compare with. */
+	if (pace->queued >= 0 || queued == 0) {
+		took -= pace->queued >= 0 ? queued - pace->queued : 0;
+		pace->waited += took > 0 ? took : 0;
+	}
+	pace->queued = queued;
 	return pace->waited < SLOW_ALL_MS;
 }
 
@@ -384,7 +406,7 @@ static enum tdfs_hold read_table(struct tdfs_look *look, int dir, const char *fd
 				 struct listing *listing, enum tdfs_gap *gap)
 {
 	DIR *stream CLEANUP(tdfs_close_dir) = tdfs_proc_dir(dir, fdinfo);
-	struct pace pace = { .switches = switches() };
+	struct pace pace = { .switches = switches(), .queued = -1 };
 	enum tdfs_hold most = TDFS_NOT_HELD;
 	struct dirent *entry;
 

@@ -77,6 +77,9 @@ char *tdfs_proc_text(int dir, const char *name);
 DIR *tdfs_proc_dir(int dir, const char *name);
 /* False where there is no such process (any more), or it cannot be seen. */
 bool tdfs_proc_status(int dir, struct tdfs_status *status);
+/* A number that no other process has or had; 0 where there is none. Before Linux 6.9 all have the
+ * same. */
+uint64_t tdfs_proc_unique(pid_t id);
 /* A process that is there now. NULL: no memory. */
 struct tdfs_process *tdfs_proc_of(pid_t id);
 /* The process that a thread is of, and its status at that moment. NULL: there is none (any more).

@@ -22,6 +22,9 @@
 #define SWALLOWED_USER	16u /* by one user's processes; then no other of his is scanned */
 #define SWALLOWED_OTHER 3u  /* nor for the sake of somebody else's file */
 
+#define GIVEN_ONCE 300	/* smaller numbers the kernel gives in the first round only */
+#define BEGUN_MS   1000 /* so old may the count of all that have begun be */
+
 /* Whose descriptors are read, and what that process is to the file. */
 enum kin {
 	OWN,   /* it opened the file, wrote to it, or closes it */
@@ -179,25 +182,102 @@ static int64_t steady_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Numbers are given in a circle. Nothing forks more than some twenty times in a ms: before so many
- * of them have passed, it has not come round. */
-static bool may_have_come_round(int64_t ms)
+/* ---- What began before -------------------------------------------------------------------- */
+
+/* Those that were there at the beginning; constant from then on. */
+static struct {
+	size_t count;
+	struct first {
+		pid_t process;
+		uint64_t unique;
+	} * all;
+} firsts;
+
+static int compare_first(const void *left, const void *right)
+{
+	const struct first *a = left, *b = right;
+
+	return (a->process > b->process) - (a->process < b->process);
+}
+
+void tdfs_scan_begin(void)
+{
+	DIR *proc CLEANUP(tdfs_close_dir) = tdfs_proc_dir(AT_FDCWD, "/proc");
+	struct dirent *entry;
+	size_t room = 0;
+
+	firsts.count = 0;
+	while (proc && (entry = readdir(proc))) {
+		struct first one = { .process = tdfs_parse_pid(entry->d_name) };
+
+		one.unique = one.process > 0 ? tdfs_proc_unique(one.process) : 0;
+		if (one.unique == 0)
+			continue;
+		if (firsts.count == room) {
+			struct first *all = realloc(firsts.all, (room + 256) * sizeof *all);
+
+			if (!all)
+				break;
+			firsts.all = all;
+			room += 256;
+		}
+		firsts.all[firsts.count++] = one;
+	}
+	/* A kernel that has one number for all does not tell them apart. */
+	if (firsts.count < 2 || firsts.all[0].unique == firsts.all[1].unique)
+		firsts.count = 0;
+	if (firsts.count > 0)
+		qsort(firsts.all, firsts.count, sizeof *firsts.all, compare_first);
+}
+
+static bool is_first(pid_t id)
+{
+	struct first key = { .process = id };
+	const struct first *first = firsts.count == 0 ? NULL
+						      : bsearch(&key, firsts.all, firsts.count,
+								sizeof key, compare_first);
+
+	return first && tdfs_proc_unique(id) == first->unique;
+}
+
+/* How many threads were ever begun, each of which has taken a number; 0: not known. */
+static uint64_t count_begun(void)
+{
+	char *text CLEANUP(tdfs_free_text) = tdfs_proc_text(AT_FDCWD, "/proc/stat");
+	const char *at = text ? strstr(text, "\nprocesses ") : NULL;
+
+	return at ? strtoull(at + 11, NULL, 10) : 0;
+}
+
+/* Numbers are given in a circle, leaving out those in use. Where the kernel does not count: nothing
+ * forks more than some twenty times in a ms. */
+static bool may_have_come_round(const struct tdfs_moment *then, const struct tdfs_moment *now)
 {
 	char *text CLEANUP(tdfs_free_text) = tdfs_proc_text(AT_FDCWD, "/proc/sys/kernel/pid_max");
+	uint64_t round = text ? strtoull(text, NULL, 10) : 0;
 
-	return !text || ms > strtol(text, NULL, 10) / 20;
+	if (then->begun > 0 && now->begun >= then->begun)
+		return now->begun - then->begun >= round / 2;
+	return now->time - then->time >= (int64_t)round / 20;
 }
 
 static bool may_have_begun_since(const struct tdfs_look *look, pid_t id)
 {
-	int fd CLEANUP(tdfs_close_fd) = tdfs_moment_open();
-	struct tdfs_moment now = tdfs_moment(fd, steady_ms());
+	int fd CLEANUP(tdfs_close_fd) = -1;
+	struct tdfs_moment now;
 	pid_t then = look->since.last;
 
-	if (then <= 0 || now.last <= 0 || may_have_come_round(now.time - look->since.time))
+	if (id == 1 || (id < GIVEN_ONCE && then >= GIVEN_ONCE) || is_first(id))
+		return false;
+	fd = tdfs_moment_open();
+	now = tdfs_moment(fd, steady_ms());
+	now.begun = count_begun();
+	if (then <= 0 || now.last <= 0 || may_have_come_round(&look->since, &now))
 		return true;
 	return then <= now.last ? then < id && id <= now.last : then < id || id <= now.last;
 }
+
+/* ---- Gaps --------------------------------------------------------------------------------- */
 
 static void name_process(struct tdfs_seen *seen, pid_t id, int dir)
 {
@@ -567,9 +647,28 @@ int tdfs_moment_open(void)
 	return open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
 }
 
+/* Counting takes longer than the rest, above all where there are many processors: what was counted
+ * a little earlier will do, for it makes nothing seem older than it is. */
+static uint64_t counted_begun(int64_t now)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static int64_t time;
+	static uint64_t begun;
+	uint64_t counted;
+
+	pthread_mutex_lock(&lock);
+	if (begun == 0 || now < time || now - time > BEGUN_MS) {
+		begun = count_begun();
+		time = now;
+	}
+	counted = begun;
+	pthread_mutex_unlock(&lock);
+	return counted;
+}
+
 struct tdfs_moment tdfs_moment(int fd, int64_t now)
 {
-	struct tdfs_moment moment = { .time = now };
+	struct tdfs_moment moment = { .time = now, .begun = counted_begun(now) };
 	char text[128];
 	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof text - 1, 0);
 	const char *last;

@@ -33,8 +33,11 @@
  * file only where it may have inherited it: it opened, wrote or closed the file itself; or it began
  * after the file was first opened, and descends from one of those, or is of the same user where
  * one of those has ended. Everybody else can only have been given it over a socket, and a stranger
- * must not decide about other people's files. Processes get their numbers in a circle; the last
- * one given tells what began before.
+ * must not decide about other people's files. Began before: process 1; those that were there when
+ * the daemon began (tdfs_scan_begin()), where the kernel tells processes apart; numbers below 300,
+ * which are given once only; and else by its number, for those are given in a circle, and the last
+ * one given then and now tells, as long as fewer were begun since than would go round. How much
+ * time has passed says nothing.
  */
 
 /* A thread group. Where the kernel tells processes apart that had the same number one after the
@@ -49,8 +52,9 @@ pid_t tdfs_process_id(const struct tdfs_process *process);
 
 /* When something was, by the number that the newest process had then. */
 struct tdfs_moment {
-	pid_t last;   /* 0: not known; then everybody may have begun later */
-	int64_t time; /* ms, steady */
+	pid_t last;	/* 0: not known; then everybody may have begun later */
+	int64_t time;	/* ms, steady */
+	uint64_t begun; /* so many threads since the machine began, at least; 0: not known */
 };
 
 /* Opens what tdfs_moment() reads; -1 where there is none. */
@@ -118,6 +122,8 @@ struct tdfs_look {
 };
 
 void tdfs_look(struct tdfs_look *look);
+/* Before the first file is opened: whoever is there now, began before all of them. */
+void tdfs_scan_begin(void);
 /* A thread that scans: it gets descriptors of its own, so that how many the daemon has is no limit
  * for it. */
 void tdfs_scan_thread(void);

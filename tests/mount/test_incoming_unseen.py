@@ -4,6 +4,8 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
 
 import harness
 from dropping import DropCase
@@ -135,12 +137,42 @@ class Unseen(DropCase):
         self.assertListed()
 
 
-class OrdinaryUser(Unseen):
+# Opens a file, leaves it to an orphan, which waits a little, writes and closes; says what close said.
+ORPHANS = """
+import os, sys, time
+limit, wait, end = int(sys.argv[1]), float(sys.argv[2]), time.monotonic() + float(sys.argv[3])
+done = 0
+while done < limit and (done == 0 or time.monotonic() < end):
+    there, here = os.pipe()
+    if os.fork() == 0:
+        f = os.open(os.environ["I"] + f"/o{done}", os.O_CREAT | os.O_WRONLY)
+        if os.fork() > 0:
+            os._exit(0)
+        opener = os.getppid()
+        while os.getppid() == opener:
+            time.sleep(.001)
+        time.sleep(wait)
+        os.write(f, b'{"i":1}\\n')
+        try:
+            os.close(f)
+            os.write(here, b"0")
+        except OSError as error:
+            os.write(here, str(error).encode())
+        os._exit(0)
+    os.close(here)
+    os.wait()
+    said = os.read(there, 99)
+    os.close(there)
+    assert said == b"0", (done, said)
+    done += 1
+print(done)
+"""
+
+
+class OwnDaemon:
     """The daemon of somebody who lets others in."""
 
-    wrapper = ()
     table_user = NOBODY
-
     copied = None  # what is built may be closed to others
 
     def start(self, **how):
@@ -154,16 +186,20 @@ class OrdinaryUser(Unseen):
             self.copied = shutil.copy(harness.program("tinydeltafs"), self.scratch)
             folder = self.path("point")
             folder.mkdir()
-            os.chown(folder, NOBODY, NOBODY)
+            os.chown(folder, self.table_user, self.table_user)
         for top, _, names in os.walk(self.root):
             os.chmod(top, 0o777)
             for name in (top, *(os.path.join(top, n) for n in names)):
-                os.chown(name, NOBODY, NOBODY)
-        self.mnt = self.mount(self.root, self.path("point"), options=self.options, user=NOBODY)
+                os.chown(name, self.table_user, self.table_user)
+        self.mnt = self.mount(self.root, self.path("point"), options=self.options, user=self.table_user)
         self.mnt.program = self.copied
         self.mnt.start()
         self.inc = self.mnt / "incoming"
         self.env = {"M": str(self.mnt), "I": str(self.inc), "S": str(self.scratch)}
+
+
+class OrdinaryUser(OwnDaemon, Unseen):
+    wrapper = ()
 
     def test_its_own_drops_are_watched(self):
         script = (
@@ -171,6 +207,55 @@ class OrdinaryUser(Unseen):
             "assert os.listdir(I) == ['a']; os.close(g); assert os.listdir(I) == []"
         )
         self.python_gives(1, 1, script, user=NOBODY)
+
+
+class OlderOnes(OwnDaemon, DropCase):
+    """A process of the same user that nobody may look into, as ssh-agent is, and that was there
+    before the file: it cannot have inherited it, and decides nothing."""
+
+    options = ("allow_other",)
+    table_user = 64013  # nobody else's
+
+    def setUp(self):
+        self.require_root()
+        self.addCleanup(harness.run, ["umount", "-l", "/etc/passwd"])
+        closed = "import ctypes, time; ctypes.CDLL(None).prctl(4, 0); print(flush=True); time.sleep(999)"
+        agent = subprocess.Popen(
+            [sys.executable, "-c", closed], user=self.table_user, group=self.table_user, stdout=subprocess.PIPE
+        )
+        self.addCleanup(agent.stdout.close)
+        self.addCleanup(agent.wait)
+        self.addCleanup(agent.kill)
+        agent.stdout.readline()
+        super().setUp()
+        self.mnt.expect_log(HIDDEN)
+
+    def start(self, **how):
+        # fusermount3 serves nobody without a name.
+        with open("/etc/passwd", "rb") as known:
+            names = self.file(known.read() + b"tdl-older:x:%d:%d::/:/bin/sh\n" % (self.table_user, self.table_user), "passwd")
+        self.ok(["mount", "--bind", names, "/etc/passwd"])
+        super().start(**how)
+
+    def orphans(self, limit, wait, seconds):
+        before = self.rows()
+        result = self.drop(sys.executable, "-c", ORPHANS, str(limit), str(wait), str(seconds), user=self.table_user)
+        self.assertEqual(result.status, 0, str(result))
+        self.assertEqual(self.rows() - before, int(result.out))
+        self.assertEqual(self.mnt.names("incoming"), [])
+        return int(result.out)
+
+    def test_a_file_that_is_long_in_the_making(self):
+        self.orphans(1, 2.5, 0)
+
+    def test_a_busy_machine(self):
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+        try:
+            self.orphans(300, 0, 8)
+        finally:
+            for one in busy:
+                one.kill()
+                one.wait()
 
 
 class Hidepid(Unseen):

@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proc/scan.h"
@@ -88,6 +90,38 @@ static struct tdfs_look look_of(pid_t closer, const pid_t *suspects, size_t coun
 		look.suspects[i].tid = suspects[i];
 	tdfs_look(&look);
 	return look;
+}
+
+/*
+ * Has act() run as the first process of a namespace with a /proc of its own, and returns what it
+ * ends with. A search among everyone is for such a place: on the machine there may be processes
+ * that hold up whoever scans them, and no signal ends that.
+ */
+static int alone(int (*act)(void))
+{
+	int status = 0;
+	pid_t outer = fork();
+
+	if (outer == 0) {
+		pid_t inner;
+
+		if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0)
+			_exit(77);
+		inner = fork();
+		if (inner == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+			    mount("proc", "/proc", "proc", 0, NULL) != 0)
+				_exit(77);
+			_exit(act());
+		}
+		waitpid(inner, &status, 0);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
+	}
+	waitpid(outer, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		cr_skip_test("no namespace of its own");
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
 }
 
 static void keep(void)
@@ -215,13 +249,14 @@ Test(holders, a_grandchild)
 	end(&child);
 }
 
-Test(holders, an_orphan_is_found_among_everyone)
+static int look_for_an_orphan(void)
 {
 	pid_t self = getpid(), gone, orphan;
 	int ids[2];
 	struct tdfs_look look;
 
-	cr_assert(pipe(ids) == 0);
+	if (pipe(ids) != 0)
+		return 1;
 	gone = fork();
 	if (gone == 0) {
 		orphan = fork();
@@ -231,17 +266,29 @@ Test(holders, an_orphan_is_found_among_everyone)
 		}
 		_exit(write(ids[1], &orphan, sizeof orphan) < 0);
 	}
-	cr_assert(read(ids[0], &orphan, sizeof orphan) == sizeof orphan);
+	if (read(ids[0], &orphan, sizeof orphan) != sizeof orphan)
+		return 2;
 	waitpid(gone, NULL, 0);
 	close(file);
-	look = look_of(self, &self, 1);
-	cr_expect_not(look.held, "nobody has ended that was known");
-	tdfs_look_clear(&look);
-	look = look_of(self, (pid_t[]){ self, gone }, 2);
-	cr_expect(look.held);
-	cr_expect(look.suspects[1].ended);
-	tdfs_look_clear(&look);
-	kill(orphan, SIGKILL);
+	/* As a child of its own, which it has become, it would be found in any case. */
+	if (fork() == 0) {
+		self = getpid();
+		look = look_of(self, &self, 1);
+		if (look.held)
+			_exit(3); /* nobody has ended that was known */
+		tdfs_look_clear(&look);
+		look = look_of(self, (pid_t[]){ self, gone }, 2);
+		_exit(!look.held ? 4 : !look.suspects[1].ended ? 5 : 0);
+	}
+	for (int status; wait(&status) > 0;)
+		if (WIFEXITED(status))
+			return WEXITSTATUS(status);
+	return 6;
+}
+
+Test(holders, an_orphan_is_found_among_everyone)
+{
+	cr_expect_eq(alone(look_for_an_orphan), 0);
 }
 
 Test(holders, one_process_may_be_left_out)
@@ -342,6 +389,7 @@ Test(holders, a_number_that_is_used_again_is_not_the_same_process)
 	look.suspects = calloc(1, sizeof *look.suspects);
 	look.suspects[0].tid = getpid();
 	look.suspects[0].process = process;
+	look.suspects[0].clean = true;
 	tdfs_look(&look);
 	cr_expect(look.suspects[0].ended, "the folder stays that of the dead");
 	tdfs_look_clear(&look);
@@ -356,7 +404,10 @@ Test(holders, a_zombie_has_had_its_last_close)
 	wait_ready(&child);
 	kill(child.pid, SIGKILL);
 	waitid(P_PID, (id_t)child.pid, &info, WEXITED | WNOWAIT);
-	look = look_of(-1, &child.pid, 1);
+	look = (struct tdfs_look){ .ino = ino, .closer = -1, .count = 1 };
+	look.suspects = calloc(1, sizeof *look.suspects);
+	look.suspects[0] = (struct tdfs_suspect){ .tid = child.pid, .clean = true };
+	tdfs_look(&look);
 	cr_expect(look.suspects[0].ended);
 	cr_expect_eq(look.n_killed, 0);
 	tdfs_look_clear(&look);
@@ -382,4 +433,185 @@ Test(holders, a_clean_one_that_ended_needs_no_search)
 Test(holders, proc_counts_as_we_do)
 {
 	cr_expect(tdfs_proc_is_ours());
+}
+
+/* ---- Who cannot be scanned ---------------------------------------------------------------- */
+
+Test(holders, who_asks_is_not_scanned)
+{
+	struct child child = start(keep);
+	pid_t self = getpid();
+	struct tdfs_look look = { .ino = ino, .closer = self, .self = child.pid };
+
+	wait_ready(&child);
+	close(file);
+	tdfs_look(&look);
+	cr_expect(!look.held && look.clean);
+	end(&child);
+}
+
+/* A child that swallowed a scan before; the file was opened at that moment. */
+static struct tdfs_look look_beside(const struct child *child, struct tdfs_moment since)
+{
+	static struct tdfs_look lost;
+	struct tdfs_look look = { .ino = ino, .closer = getpid(), .since = since };
+
+	atomic_store(&lost.at, child->pid);
+	tdfs_scan_lost(&lost);
+	close(file);
+	tdfs_look(&look);
+	tdfs_scan_back(&lost);
+	return look;
+}
+
+static struct tdfs_moment moment(void)
+{
+	int fd = tdfs_moment_open();
+	struct timespec now;
+	struct tdfs_moment moment;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	moment = tdfs_moment(fd, (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+	close(fd);
+	cr_assert_gt(moment.last, 0);
+	return moment;
+}
+
+Test(holders, a_child_that_swallows_scans_may_have_inherited_it)
+{
+	struct tdfs_moment since = moment();
+	struct child child = start(keep);
+	struct tdfs_look look;
+
+	wait_ready(&child);
+	look = look_beside(&child, since);
+	cr_expect(!look.held && !look.clean);
+	cr_expect_eq(look.hidden.process, child.pid);
+	end(&child);
+}
+
+Test(holders, a_child_from_before_cannot_have_inherited_it)
+{
+	struct child child = start(keep);
+	struct tdfs_look look;
+
+	wait_ready(&child);
+	look = look_beside(&child, moment());
+	cr_expect(!look.held);
+	cr_expect_eq(look.hidden.process, 0);
+	end(&child);
+}
+
+Test(holders, it_is_scanned_again_when_the_scan_came_back)
+{
+	struct child child = start(keep);
+	pid_t self = getpid();
+	struct tdfs_look look;
+
+	wait_ready(&child);
+	look = look_beside(&child, moment());
+	look = look_of(self, &self, 1);
+	cr_expect(look.held);
+	cr_expect_eq(look.holder.process, child.pid);
+	tdfs_look_clear(&look);
+	end(&child);
+}
+
+/* ---- Who cannot have it ------------------------------------------------------------------- */
+
+/* The numbers have begun again at the bottom since: every small one may be new. */
+static struct tdfs_moment before_the_turn(void)
+{
+	struct tdfs_moment since = moment();
+
+	since.last += 1000;
+	return since;
+}
+
+Test(holders, a_child_that_was_there_at_the_beginning_cannot_have_inherited_it)
+{
+	struct child child = start(keep);
+	struct tdfs_look look;
+
+	wait_ready(&child);
+	tdfs_scan_begin();
+	look = look_beside(&child, before_the_turn());
+	cr_expect(!look.held);
+	cr_expect_eq(look.hidden.process, 0);
+	end(&child);
+}
+
+Test(holders, a_child_from_after_the_beginning_may_have_inherited_it)
+{
+	struct child child;
+	struct tdfs_look look;
+
+	tdfs_scan_begin();
+	child = start(keep);
+	wait_ready(&child);
+	look = look_beside(&child, before_the_turn());
+	cr_expect_eq(look.hidden.process, child.pid);
+	end(&child);
+}
+
+/* However long a file is being written. */
+Test(holders, time_alone_makes_nothing_younger)
+{
+	struct child child = start(keep);
+	struct tdfs_moment since = moment();
+	struct tdfs_look look;
+
+	wait_ready(&child);
+	cr_assert_gt(since.begun, 0);
+	since = moment();
+	since.time -= INT64_C(7) * 24 * 3600 * 1000;
+	look = look_beside(&child, since);
+	cr_expect(!look.held);
+	cr_expect_eq(look.hidden.process, 0);
+	end(&child);
+}
+
+/* So many have begun since that numbers may have come round. */
+Test(holders, numbers_that_may_have_come_round_tell_nothing)
+{
+	struct child child = start(keep);
+	struct tdfs_moment since;
+	struct tdfs_look look;
+
+	wait_ready(&child);
+	since = moment();
+	since.begun = since.begun > 5000000 ? since.begun - 5000000 : 0;
+	since.time -= INT64_C(7) * 24 * 3600 * 1000;
+	look = look_beside(&child, since);
+	cr_expect_eq(look.hidden.process, child.pid);
+	end(&child);
+}
+
+/* The first process of all, which nobody may look into, and whose user is the file's. */
+static int look_past_the_first(void)
+{
+	pid_t pid;
+	int status;
+
+	close(file);
+	pid = fork();
+	if (pid == 0) {
+		static struct tdfs_look lost;
+		struct tdfs_look look = { .ino = ino, .closer = getpid(), .everyone = true };
+
+		look.since = before_the_turn();
+		look.n_users = 1;
+		look.users[0] = getuid();
+		atomic_store(&lost.at, 1);
+		tdfs_scan_lost(&lost);
+		tdfs_look(&look);
+		_exit(look.held ? 2 : look.hidden.process != 0 ? 3 : 0);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 4;
+}
+
+Test(holders, the_first_process_never_decides)
+{
+	cr_expect_eq(alone(look_past_the_first), 0);
 }
