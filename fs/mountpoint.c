@@ -277,14 +277,56 @@ void tdfs_place_clear(struct tdfs_place *place)
 
 /* ---- The mount, wherever it is ------------------------------------------------------------ */
 
-bool tdfs_place_shows(const char *path, dev_t device)
+/* 0: nothing is there. Nobody is asked, neither a daemon nor a server. */
+static dev_t device_at(const char *path)
 {
 	struct statx st;
 
-	/* Nobody is asked, neither a daemon nor a server. */
-	return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-		     STATX_TYPE, &st) == 0 &&
-	       makedev(st.stx_dev_major, st.stx_dev_minor) == device;
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+		  STATX_TYPE, &st) < 0)
+		return 0;
+	return makedev(st.stx_dev_major, st.stx_dev_minor);
+}
+
+bool tdfs_place_shows(const char *path, dev_t device)
+{
+	return device_at(path) == device;
+}
+
+/* Newer kernels know it of the descriptor, wherever the mount is by now. 0: this one does not. */
+static dev_t device_of_connection(int fd)
+{
+	char path[64], *text = NULL;
+	unsigned number = 0;
+	size_t size = 0;
+	FILE *info;
+
+	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+	info = fopen(path, "re");
+	while (info != NULL && number == 0 && getline(&text, &size, info) > 0)
+		(void)sscanf(text, "fuse_connection: %u", &number);
+	free(text);
+	if (info != NULL)
+		fclose(info);
+	/* Its device has no major number. */
+	return makedev(0, number);
+}
+
+dev_t tdfs_place_device(int fd, const char *path, dev_t below)
+{
+	dev_t device = device_of_connection(fd);
+	struct mount_line line;
+
+	if (device != 0)
+		return device;
+	/* Else it is what is there now, where that is one of ours. */
+	device = device_at(path);
+	if (device == below || !mounted_at(path, &line))
+		return 0;
+	if (line.device != device || strncmp(line.type, "fuse.", 5) != 0)
+		device = 0;
+	mount_line_clear(&line);
+	return device;
 }
 
 /* As an ordinary user, who needs help for it. */

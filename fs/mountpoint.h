@@ -23,6 +23,13 @@ int tdfs_place_find(const char *table, const char *mountpoint, struct tdfs_place
 void tdfs_place_release(struct tdfs_place *place);
 void tdfs_place_clear(struct tdfs_place *place);
 
+/*
+ * The device number of the file system that was just mounted at `path` through the connection `fd`,
+ * over a directory of the file system `below`. 0: it cannot be told, since the mount is gone again.
+ * To be called while the claim keeps others of this program away. The file system is not asked.
+ */
+dev_t tdfs_place_device(int fd, const char *path, dev_t below);
+
 /* Whether the file system with this device number is what one gets at the absolute path `path`. The
  * file system itself is not asked. */
 bool tdfs_place_shows(const char *path, dev_t device);

@@ -41,8 +41,8 @@ struct keeper {
 	struct tdfs *tdfs;
 	const char *mountpoint;
 	int ready;
-	dev_t below;	     /* the file system that the mount point is in */
-	atomic_ulong device; /* of the mount, once it has served; 0 before */
+	dev_t device;	    /* of the mount; 0: not known, and nothing is taken away */
+	atomic_bool served; /* somebody has been answered there */
 	pthread_t main;
 	pthread_t *others; /* that answer requests too */
 	unsigned n_others;
@@ -172,10 +172,10 @@ static int loop(struct keeper *keeper)
 
 /* ---- The keeper --------------------------------------------------------------------------- */
 
-static void tune(const struct keeper *keeper, dev_t device)
+static void tune(const struct keeper *keeper)
 {
 	unsigned kib = keeper->tdfs->options->read_ahead_kib;
-	int error = kib == 0 ? 0 : tdfs_place_read_ahead(device, kib);
+	int error = kib == 0 ? 0 : tdfs_place_read_ahead(keeper->device, kib);
 
 	if (error != 0)
 		tdfs_msg(LOG_DEBUG, "read-ahead stays as it is: %s", strerror(error));
@@ -184,12 +184,10 @@ static void tune(const struct keeper *keeper, dev_t device)
 /* While requests are still answered. */
 static void end(struct keeper *keeper)
 {
-	dev_t device = atomic_load(&keeper->device);
-
 	if (keeper->tdfs->incoming != NULL)
 		tdfs_incoming_stop(keeper->tdfs->incoming);
-	if (device != 0)
-		tdfs_place_unmount(device);
+	if (keeper->device != 0)
+		tdfs_place_unmount(keeper->device);
 	fuse_session_exit(keeper->tdfs->session);
 	stop_main(keeper);
 }
@@ -202,10 +200,10 @@ static void *keep(void *argument)
 	int caught, error;
 
 	/* The first request after the kernel's greeting. Where the mount is gone again, it fails or
-	 * finds what was there before. */
-	if (stat(keeper->mountpoint, &st) == 0 && st.st_dev != keeper->below) {
-		atomic_store(&keeper->device, st.st_dev);
-		tune(keeper, st.st_dev);
+	 * finds what else is there. */
+	if (stat(keeper->mountpoint, &st) == 0 && st.st_dev == keeper->device) {
+		atomic_store(&keeper->served, true);
+		tune(keeper);
 		if (keeper->ready >= 0 && !tdfs_background_detach(keeper->ready))
 			end(keeper);
 		error = tdfs_notify_ready();
@@ -236,10 +234,9 @@ static void *keep(void *argument)
 static void unmount(struct keeper *keeper)
 {
 	struct fuse_session *session = keeper->tdfs->session;
-	dev_t device = atomic_load(&keeper->device);
 	int ends[2];
 
-	if (device != 0 && !tdfs_place_shows(keeper->mountpoint, device) &&
+	if ((keeper->device == 0 || !tdfs_place_shows(keeper->mountpoint, keeper->device)) &&
 	    pipe2(ends, O_CLOEXEC) == 0) {
 		close(ends[0]);
 		dup3(ends[1], fuse_session_fd(session), O_CLOEXEC);
@@ -283,7 +280,6 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 		tdfs_msg(LOG_ERR, "%s: %s", mountpoint, strerror(errno));
 		return -1;
 	}
-	keeper.below = below.st_dev;
 	take_signals();
 	result = tdfs_msg_thread();
 	if (result != 0) {
@@ -292,12 +288,13 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 	}
 	if (fuse_session_mount(tdfs->session, mountpoint) != 0)
 		return -1; /* libfuse or fusermount3 has said why */
+	keeper.device = tdfs_place_device(fuse_session_fd(tdfs->session), mountpoint, below.st_dev);
 	tdfs_place_release(place);
 	keeper.main = pthread_self();
 	result = pthread_create(&thread, NULL, keep, &keeper);
 	if (result != 0) {
 		tdfs_msg(LOG_ERR, "no thread: %s", strerror(result));
-		fuse_session_unmount(tdfs->session);
+		unmount(&keeper);
 		return -1;
 	}
 	if (tdfs->incoming != NULL)
@@ -322,7 +319,7 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 	}
 	/* In the foreground nobody waits to be told, and an umount may be quicker than the keeper.
 	 */
-	if (ready >= 0 && atomic_load(&keeper.device) == 0) {
+	if (ready >= 0 && !atomic_load(&keeper.served)) {
 		tdfs_msg(LOG_ERR, "%s: ended before it served", mountpoint);
 		return -1;
 	}

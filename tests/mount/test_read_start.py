@@ -313,14 +313,27 @@ class Starting(TestCase):
                 mnt.finish()
 
     def test_the_end_of_an_old_daemon_leaves_a_new_mount_alone(self):
-        other = self.table(rows=[{"id": 7}])
         with self.mount(self.table_path, self.point) as old:
-            with open(old / "v1/data.jsonl", "rb"):
-                old.unmount_lazily()
-                self.start(other, self.point)
-                os.kill(old.pid, signal.SIGTERM)
-                old.daemon.wait(harness.SOON)
-            self.assertEqual((self.point / "v1/data.jsonl").read_bytes(), b'{"id":7}\n')
-            self.assertEqual(len(mounts_at(self.point)), 1)
-            self.ok(["umount", self.point])
-            old.finish()
+            self.replaced(old, lambda: None)
+
+    def test_the_end_of_an_old_daemon_that_has_never_seen_its_mount(self):
+        """The mount is another's already when it looks at it for the first time."""
+        library = harness.build_root() / "tests" / "mount" / "late_stat.so"
+        gate = self.path("gate")
+        gate.mkdir()
+        env = {"LD_PRELOAD": str(library), "LATE_STAT": str(gate)}
+        with self.mount(self.table_path, self.point, env=env) as old:
+            self.replaced(old, gate.rmdir)
+
+    def replaced(self, old, before_its_end):
+        other = self.table(rows=[{"id": 7}])
+        with open(old / "v1/data.jsonl", "rb"):
+            old.unmount_lazily()
+            self.start(other, self.point)
+            before_its_end()
+            os.kill(old.pid, signal.SIGTERM)
+            old.daemon.wait(harness.SOON)
+        self.assertEqual((self.point / "v1/data.jsonl").read_bytes(), b'{"id":7}\n')
+        self.assertEqual(len(mounts_at(self.point)), 1)
+        self.ok(["umount", self.point])
+        old.finish()
