@@ -451,6 +451,40 @@ TDL_API int tdl_staging_adopt(tdl_staging *staging,
 					      const tdl_left *left),
 			      void *context, unsigned *busy, tdl_error *error);
 
+enum tdl_waiting_state {
+	TDL_WAITING_UNKNOWN, /* only who knows that its process is gone can take it over, by hand */
+	TDL_WAITING_MOUNT,   /* its process is dead: the next mount of this user lists it */
+	TDL_WAITING_LIVES    /* its process lives, or has done so within some minutes */
+};
+
+/* A file dropped under a name that some process of some machine left, or is writing. */
+typedef struct tdl_waiting {
+	const char *folder; /* of _incoming/ */
+	const char *name;   /* printable; NULL: the folder is closed to this user */
+	uint64_t size;
+	int64_t mtime; /* ms */
+	unsigned uid;  /* of the folder */
+	enum tdl_waiting_state state;
+} tdl_waiting;
+
+/*
+ * Calls found(context, waiting) for every such file, of one folder or (NULL) of all. Changes
+ * nothing. Errors: IO.
+ */
+TDL_API int tdl_table_waiting(tdl_table *table, const char *folder,
+			      void (*found)(void *context, const tdl_waiting *waiting),
+			      void *context, tdl_error *error);
+
+/*
+ * Takes a folder over by hand, whose process the caller knows to be gone: of another machine, or,
+ * for root, of another user. Its named files go to a new folder of this machine, where the next
+ * mount finds them and lists them as incomplete; the rest is treated as tdl_staging_adopt() does.
+ * *count gets how many files. Errors: NOT_FOUND (that is no name of a folder), CONFLICT (it is
+ * locked), MISUSE (it is another user's, or others may write to it), IO, NOMEM.
+ */
+TDL_API int tdl_table_recover(tdl_table *table, const char *folder, unsigned *count,
+			      tdl_error *error);
+
 /*
  * Makes an empty staged file. `name` is kept in its file name on disk, so that it is known after
  * a crash; it may be any file name of at most TDL_STAGED_NAME_MAX bytes. Several may have the

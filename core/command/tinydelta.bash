@@ -23,7 +23,7 @@ _tinydelta() {
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "create append overwrite read describe history \
-            diff restore vacuum check --help --version" -- "$current")
+            diff restore vacuum check recover --help --version" -- "$current")
         return
     fi
 
@@ -35,6 +35,7 @@ _tinydelta() {
     diff) options="--stat --color" ;;
     restore) options="--version --read-version" ;;
     vacuum) options="--older-than --dry-run --json --color" ;;
+    recover) options="--from --dry-run --json" ;;
     check) options="--version --repair --older-than --json --color" ;;
     *) options= ;;
     esac
@@ -76,6 +77,10 @@ _tinydelta() {
             mapfile -t COMPREPLY < <(compgen -W "rows bytes" -- "$current")
             return
         fi
+        ;;
+    --from)
+        mapfile -t COMPREPLY < <(cd "${table:-.}/_incoming" 2>/dev/null && compgen -d -- "$current")
+        return
         ;;
     --older-than | --number | -n) return ;;
     esac

@@ -191,12 +191,15 @@ static bool see_staged(void *context, const char *name)
 				   "left of what was published");
 	else if (folder->foreign)
 		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
-				   "staged by another machine");
+				   "staged by another machine; if that is gone: tinydelta recover "
+				   "%s --from %s",
+				   folder->check->table->path, folder->name);
 	else if (folder->others)
 		tdl__check_problem(
-			folder->check, TDL_LEFTOVER, -1, path, 0, "%s of user %ju that died",
+			folder->check, TDL_LEFTOVER, -1, path, 0,
+			"%s of user %ju that died; as root: tinydelta recover %s --from %s",
 			*dropped != '\0' ? "an incomplete drop of a process" : "left by a process",
-			(uintmax_t)folder->owner);
+			(uintmax_t)folder->owner, folder->check->table->path, folder->name);
 	/* Nameless ones of this user are vacuum's, and named by it. */
 	else if (*dropped != '\0')
 		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,

@@ -23,6 +23,7 @@ struct adoption {
 	uid_t owner;  /* whose it is, */
 	char **names; /* and what is in it */
 	size_t count, cap;
+	bool by_hand; /* it may be another user's */
 	tdl_error *error;
 	int result;
 };
@@ -73,6 +74,9 @@ static int take_over(struct adoption *adoption, const char *name, const char *dr
 	file->fd = tdl__steal_fd(&fd);
 	if ((st.st_mode & 07777) != 0600)
 		tdl__sys_chmod(file->fd, 0600);
+	/* Root takes up again only what is its folder's owner's. */
+	if (adoption->by_hand && geteuid() == 0)
+		tdl__table_adopt(staging->table, file->fd, 0600, NULL);
 	memcpy(file->hex, name, TDL__HEX_MAX - 1);
 	left.name = dropped;
 	left.mtime = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
@@ -191,12 +195,29 @@ static bool remove_about(void *context, const char *name)
 	return true;
 }
 
+/* All that is in a folder whose locks are held. */
+static void take_folder(struct adoption *adoption, const char *name, const struct tdl__dead *dead)
+{
+	struct stat st;
+	int why = tdl__sys_fstat(dead->dir, &st);
+
+	adoption->from = dead->dir;
+	adoption->owner = st.st_uid;
+	if (why == 0)
+		why = tdl__sys_list(dead->dir, collect, adoption);
+	adopt_files(adoption);
+	if (why == 0 && adoption->result == 0)
+		(void)tdl__sys_list(dead->dir, remove_about, adoption);
+	if (why != 0 && adoption->result == 0)
+		adoption->result =
+			tdl__cannot_stage(adoption->staging->table, why, adoption->error);
+	tdl__dead_remove(adoption->staging->incoming, name, dead);
+}
+
 static bool adopt_folder(void *context, const char *name)
 {
 	struct adoption *adoption = context;
 	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
-	struct stat st;
-	int why;
 
 	if (strcmp(name, adoption->staging->name) == 0)
 		return true;
@@ -209,19 +230,9 @@ static bool adopt_folder(void *context, const char *name)
 	case TDL__FOLDER_DEAD:
 		break;
 	}
-	if (!tdl__folder_is_ours(adoption->staging->table, dead.dir) ||
-	    tdl__sys_fstat(dead.dir, &st) != 0)
+	if (!tdl__folder_is_ours(adoption->staging->table, dead.dir))
 		return true;
-	adoption->from = dead.dir;
-	adoption->owner = st.st_uid;
-	why = tdl__sys_list(dead.dir, collect, adoption);
-	adopt_files(adoption);
-	if (why == 0 && adoption->result == 0)
-		(void)tdl__sys_list(dead.dir, remove_about, adoption);
-	if (why != 0 && adoption->result == 0)
-		adoption->result =
-			tdl__cannot_stage(adoption->staging->table, why, adoption->error);
-	tdl__dead_remove(adoption->staging->incoming, name, &dead);
+	take_folder(adoption, name, &dead);
 	return adoption->result == 0;
 }
 
@@ -251,4 +262,170 @@ int tdl_staging_adopt(tdl_staging *staging,
 	if (adoption.result == 0 && busy != NULL)
 		*busy = adoption.busy;
 	return adoption.result;
+}
+
+/* ---- By hand ------------------------------------------------------------------------------- */
+
+struct waiting {
+	tdl_table *table;
+	void (*found)(void *context, const tdl_waiting *waiting);
+	void *context;
+	const char *only; /* folder, or NULL */
+	int incoming;
+	int dir; /* the folder that is being listed */
+	tdl_waiting told;
+	int result;
+};
+
+static void tell(struct waiting *waiting, const char *dropped)
+{
+	char folder[4 * NAME_MAX + 1], name[4 * NAME_MAX + 1];
+
+	waiting->told.folder = tdl__printable(folder, sizeof folder, waiting->told.folder,
+					      strlen(waiting->told.folder));
+	waiting->told.name = dropped != NULL
+				     ? tdl__printable(name, sizeof name, dropped, strlen(dropped))
+				     : NULL;
+	waiting->found(waiting->context, &waiting->told);
+}
+
+static bool tell_file(void *context, const char *name)
+{
+	struct waiting *waiting = context;
+	const char *dropped, *folder = waiting->told.folder;
+	struct stat st;
+
+	if ((!tdl__staged_parse(name, &dropped) && !tdl__moved_parse(name, &dropped)) ||
+	    *dropped == '\0' || tdl__sys_stat(waiting->dir, name, &st) != 0)
+		return true;
+	waiting->told.size = (uint64_t)st.st_size;
+	waiting->told.mtime = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+	tell(waiting, dropped);
+	waiting->told.folder = folder;
+	return true;
+}
+
+static bool tell_folder(void *context, const char *name)
+{
+	struct waiting *waiting = context;
+	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE, by_hand = TDL__DEAD_NONE;
+	_cleanup_close_ int dir = -1;
+	enum tdl__folder folder;
+	struct stat st;
+	int why;
+
+	if (!tdl__folder_parse(name) ||
+	    (waiting->only != NULL && strcmp(name, waiting->only) != 0) ||
+	    tdl__sys_stat(waiting->incoming, name, &st) != 0 || !S_ISDIR(st.st_mode))
+		return true;
+	folder = tdl__folder_look(waiting->incoming, name, &dead);
+	waiting->told = (tdl_waiting){ .folder = name, .uid = st.st_uid, .mtime = -1 };
+	waiting->told.state = TDL_WAITING_UNKNOWN;
+	if (folder == TDL__FOLDER_DEAD && tdl__folder_is_ours(waiting->table, dead.dir))
+		waiting->told.state = TDL_WAITING_MOUNT;
+	else if (folder != TDL__FOLDER_DEAD &&
+		 tdl__folder_lock(waiting->incoming, name, &by_hand) == TDL__FOLDER_BUSY)
+		waiting->told.state = TDL_WAITING_LIVES;
+	why = tdl__sys_open(waiting->incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &dir);
+	waiting->dir = dir;
+	if (why == 0)
+		why = tdl__sys_list(dir, tell_file, waiting);
+	/* Nobody but its user knows what is in it. */
+	if (why == EACCES)
+		tell(waiting, NULL);
+	return true;
+}
+
+int tdl_table_waiting(tdl_table *table, const char *folder,
+		      void (*found)(void *context, const tdl_waiting *waiting), void *context,
+		      tdl_error *error)
+{
+	_cleanup_close_ int incoming = -1;
+	struct waiting waiting = {
+		.table = table, .found = found, .context = context, .only = folder
+	};
+	int why = tdl__sys_open(table->dir, TDL__INCOMING_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
+				0, &incoming);
+
+	if (why == ENOENT)
+		return 0;
+	waiting.incoming = incoming;
+	if (why == 0)
+		why = tdl__sys_list(incoming, tell_folder, &waiting);
+	return why == 0 ? 0
+			: tdl__fail_errno(error, why, "cannot list %s/" TDL__INCOMING_DIR,
+					  table->path);
+}
+
+/* It stays on the disk, in this process's folder, for a mount to find. */
+static void leave(void *context, tdl_staged *file, const tdl_left *left)
+{
+	unsigned *count = context;
+
+	(*count)++;
+	tdl_staged_free(file);
+}
+
+/* Refuses what is no folder that may be taken over; else its locks are held. */
+static int lock_named(tdl_table *table, int incoming, const char *folder, struct tdl__dead *dead,
+		      tdl_error *error)
+{
+	char shown[4 * NAME_MAX + 1];
+	struct stat st;
+	int why;
+
+	tdl__printable(shown, sizeof shown, folder, strnlen(folder, NAME_MAX));
+	if (!tdl__folder_parse(folder) || strchr(folder, '/') != NULL)
+		return tdl__fail(error, TDL_ERR_NOT_FOUND,
+				 "no folder of %s/" TDL__INCOMING_DIR ": %s", table->path, shown);
+	switch (tdl__folder_lock(incoming, folder, dead)) {
+	case TDL__FOLDER_BUSY:
+		return tdl__fail(error, TDL_ERR_CONFLICT,
+				 "%s/" TDL__INCOMING_DIR
+				 "/%s is locked: the process that stages files there lives",
+				 table->path, shown);
+	case TDL__FOLDER_FOREIGN:
+		why = tdl__sys_stat(incoming, folder, &st);
+		return tdl__fail_errno(error, why != 0 ? why : EACCES,
+				       "cannot take over %s/" TDL__INCOMING_DIR "/%s", table->path,
+				       shown);
+	case TDL__FOLDER_DEAD:
+		break;
+	}
+	why = tdl__sys_fstat(dead->dir, &st);
+	if (why != 0 || (st.st_mode & 022) != 0 || (st.st_uid != geteuid() && geteuid() != 0))
+		return tdl__fail(error, TDL_ERR_MISUSE,
+				 "%s/" TDL__INCOMING_DIR
+				 "/%s is not this user's alone: its user or root takes it over",
+				 table->path, shown);
+	return 0;
+}
+
+int tdl_table_recover(tdl_table *table, const char *folder, unsigned *count, tdl_error *error)
+{
+	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
+	struct adoption adoption = {
+		.adopted = leave,
+		.context = count,
+		.added = { .table = table },
+		.by_hand = true,
+		.error = error,
+	};
+	int r = tdl__history_refresh(&table->history, error);
+
+	*count = 0;
+	/* Behind damage nobody knows what was published: nothing is touched. */
+	if (r == 0)
+		r = tdl_staging_open(table, &adoption.staging, error);
+	if (r < 0)
+		return r;
+	r = lock_named(table, adoption.staging->incoming, folder, &dead, error);
+	if (r == 0) {
+		take_folder(&adoption, folder, &dead);
+		r = adoption.result;
+	}
+	tdl__added_clear(&adoption.added);
+	free(adoption.names);
+	tdl_staging_free(adoption.staging);
+	return r;
 }

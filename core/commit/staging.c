@@ -369,32 +369,50 @@ int tdl_staging_touch(tdl_staging *staging)
 	return why == 0 ? 0 : TDL_ERR_IO;
 }
 
-enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead)
+/* `by_hand`: who cannot lock here takes that upon himself. */
+static bool cannot_lock(int fd, bool by_hand)
+{
+	return (by_hand ? lock(fd) : tdl__sys_lock(fd, LOCK_EX | LOCK_NB)) != 0;
+}
+
+static enum tdl__folder lock_folder(int incoming, const char *name, bool by_hand,
+				    struct tdl__dead *dead)
 {
 	_cleanup_close_ int dir = -1, file = -1;
 	int why;
 
-	if (!of_this_machine(name) || open_dir(incoming, name, &dir) != 0)
+	if (open_dir(incoming, name, &dir) != 0)
 		return TDL__FOLDER_FOREIGN;
-	if (tdl__sys_lock(dir, LOCK_EX | LOCK_NB) != 0 || !is_there(incoming, name, dir))
+	if (cannot_lock(dir, by_hand) || !is_there(incoming, name, dir))
 		return TDL__FOLDER_BUSY;
 	/* Over a network an exclusive lock wants a file that may be written. */
 	why = tdl__sys_open(dir, LOCK_FILE, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0, &file);
 	if (why == EROFS)
 		why = tdl__sys_open(dir, LOCK_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &file);
-	if (why == 0 &&
-	    (tdl__sys_lock(file, LOCK_EX | LOCK_NB) != 0 || !is_there(dir, LOCK_FILE, file)))
+	if (why == 0 && (cannot_lock(file, by_hand) || !is_there(dir, LOCK_FILE, file)))
 		return TDL__FOLDER_BUSY;
 	/* Its process died before it had made one; or it is no folder of ours. */
 	if (why != 0 && why != ENOENT)
 		return TDL__FOLDER_BUSY;
 	/* A machine before it booted; or a copy of it that runs beside it, with locks that are not
 	 * shown here. */
-	if (!of_this_boot(name) && shows_life(dir, file))
+	if (!by_hand && !of_this_boot(name) && shows_life(dir, file))
 		return TDL__FOLDER_BUSY;
 	dead->dir = tdl__steal_fd(&dir);
 	dead->lock = tdl__steal_fd(&file);
 	return TDL__FOLDER_DEAD;
+}
+
+enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead)
+{
+	if (!of_this_machine(name))
+		return TDL__FOLDER_FOREIGN;
+	return lock_folder(incoming, name, false, dead);
+}
+
+enum tdl__folder tdl__folder_lock(int incoming, const char *name, struct tdl__dead *dead)
+{
+	return lock_folder(incoming, name, true, dead);
 }
 
 /* Root's daemon gives its folder to the table's owner. */

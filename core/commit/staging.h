@@ -115,6 +115,9 @@ struct tdl__dead {
  * recently is taken to live, locked or not. */
 #define TDL__LIFE_MS 600000
 enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead);
+/* The same for whoever says that its process is gone: it counts as dead unless it is locked, of
+ * whatever machine it is. FOREIGN: it cannot be opened, and errno says why. */
+enum tdl__folder tdl__folder_lock(int incoming, const char *name, struct tdl__dead *dead);
 /*
  * Whether a folder was made by this user's own kind: what is in it is what it seems to be. Whoever
  * may write to _incoming can make a folder with links in it to what is not theirs, for us to take

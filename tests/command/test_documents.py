@@ -8,7 +8,7 @@ from harness import SOURCE, TestCase
 
 COMMANDS = (
     *("create", "append", "overwrite", "read", "describe", "history", "diff", "restore", "vacuum"),
-    "check",
+    *("check", "recover"),
 )
 OPTION = r"(?m)^  (?:-[a-z], )?(--[a-z-]+)"
 PAGE = SOURCE / "core" / "command" / "tinydelta.1"
@@ -114,7 +114,7 @@ class Completion(TestCase):
 
     def test_commands(self):
         self.assertEqual(self.complete(""), sorted([*COMMANDS, "--help", "--version"]))
-        self.assertEqual(self.complete("re"), ["read", "restore"])
+        self.assertEqual(self.complete("re"), ["read", "recover", "restore"])
 
     def test_options_are_those_of_the_help(self):
         for command in COMMANDS:

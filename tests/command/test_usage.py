@@ -10,7 +10,7 @@ from harness import TestCase
 
 COMMANDS = (
     *("create", "append", "overwrite", "read", "describe", "history", "diff", "restore", "vacuum"),
-    "check",
+    *("check", "recover"),
 )
 
 
@@ -103,6 +103,7 @@ class Usage(TestCase):
             "diff": {"color": ("auto", "never")},
             "restore": {"version": (0, 1), "read-version": (0, 1)},
             "vacuum": {"older-than": (1, 2), "color": ("auto", "never")},
+            "recover": {"from": ("a", "b")},
             "check": {"version": (0, 1), "older-than": (1, 2), "color": ("auto", "never")},
         }
         for command in COMMANDS[1:]:

@@ -348,7 +348,8 @@ Test(check, leftovers)
 		strstr(check(-1), "-drop\\x0a1: an incomplete drop of a process that died\n"), "%s",
 		check(-1));
 	cr_assert_not_null(strstr(check(-1), "/" HEX ": left by a process that died\n"));
-	cr_assert_not_null(strstr(check(-1), HEX "-x: staged by another machine\n"));
+	cr_assert_not_null(strstr(check(-1), HEX "-x: staged by another machine; if that is "
+						 "gone: tinydelta recover "));
 	cr_assert_not_null(strstr(check(-1), "-y: left of what was published\n"));
 	cr_assert_not_null(
 		strstr(check(-1), "0 part-" HEX ".jsonl: a data file that no version ever held\n"));
