@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "commit/added.h"
 #include "commit/staging.h"
@@ -64,6 +65,31 @@ static void unreadable(struct tdl__check *check, int64_t version, int64_t last, 
 		snprintf(out, 100, " (version %" PRId64 " cannot be read)", version);
 }
 
+int64_t tdl__check_now = 0;
+
+/* A clock may be a little ahead of another. */
+#define AHEAD_MS 60000
+
+/* A version from the future is found by no time that one asks for, and what follows it has to be
+ * dated behind it. */
+static void check_time(struct tdl__check *check, int64_t version, int64_t timestamp)
+{
+	int64_t now = tdl__check_now > 0 ? tdl__check_now : tdl__now_ms();
+	char name[TDL__LOG_NAME_MAX], path[64], text[40];
+	struct tm tm;
+	time_t seconds = (time_t)(timestamp / 1000);
+
+	if (timestamp <= now || timestamp - now <= AHEAD_MS)
+		return;
+	tdl__log_name(name, version);
+	snprintf(path, sizeof path, TDL__LOG_DIR "/%s", name);
+	if (gmtime_r(&seconds, &tm) == NULL ||
+	    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+		snprintf(text, sizeof text, "%" PRId64, timestamp);
+	tdl__check_problem(check, TDL_SUSPECT, version, path, 1,
+			   "is dated %s, which lies in the future (a clock was ahead)", text);
+}
+
 static int check_commit(struct tdl__check *check, int64_t version, int64_t last,
 			tdl__commit *commit)
 {
@@ -74,6 +100,8 @@ static int check_commit(struct tdl__check *check, int64_t version, int64_t last,
 
 	tdl__commit_clear(commit);
 	r = tdl__log_read(log, version, commit, &why);
+	if (r == 0)
+		check_time(check, version, commit->timestamp);
 	if (r == 0)
 		return 0;
 	if (r == TDL_ERR_NOMEM)

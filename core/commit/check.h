@@ -4,6 +4,9 @@
 
 #include "table/table.h"
 
+/* Where it is not 0, this is the time (ms) and not the clock's: for tests. */
+extern int64_t tdl__check_now;
+
 /* A check while it runs. */
 struct tdl__check {
 	tdl_table *table;

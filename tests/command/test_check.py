@@ -2,6 +2,7 @@
 """check: what it names and in what order, and how little it changes."""
 
 import os
+import re
 import time
 
 import harness
@@ -12,6 +13,32 @@ TEMPORARY = "_delta_log/.00000000000000000003.0123456789abcdef0123456789abcdef.t
 
 
 class Check(TestCase):
+    def golden(self, name):
+        """Dated some years back, so that it is no matter what today's clock says."""
+        table = super().golden(name)
+        for commit in (table / "_delta_log").glob("*.json"):
+            commit.write_bytes(
+                re.sub(
+                    rb'"timestamp":( ?)(\d{13})',
+                    lambda m: b'"timestamp":%b%d' % (m[1], int(m[2]) - 5 * 365 * 86400000),
+                    commit.read_bytes(),
+                )
+            )
+        return table
+
+    def test_a_version_from_the_future(self):
+        table = self.golden("orders")
+        commit = self.commit(table, 1)
+        commit.write_bytes(re.sub(rb'("timestamp": ?)\d{13}', rb"\g<1>4102444800000", commit.read_bytes()))
+        self.assertEqual(
+            self.problems(table),
+            [
+                f"_delta_log/{1:020d}.json:1: is dated 2100-01-01T00:00:00Z, which lies in the future "
+                "(a clock was ahead)"
+            ],
+        )
+        self.assertEqual(self.problems(table, "--version", 0, status=0), [])
+
     def problems(self, table, *words, status=1):
         """The lines of a check that found something."""
         result = harness.run([harness.program("tinydelta"), "check", table, *map(str, words)])

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "commit/check.h"
 #include "commit/staging.h"
 #include "faults.h"
 #include "scratch.h"
@@ -110,10 +111,33 @@ Test(check, a_good_table)
 		cr_assert_str_eq(check(version), "");
 }
 
+/* When the tables that the Python package made are older than a day. */
+#define AFTER_GOLDEN INT64_C(1797000000000)
+
+Test(check, a_version_from_the_future)
+{
+	int64_t now = tdl__now_ms();
+
+	begin_table();
+	/* Clocks differ by a little. */
+	tdl__check_now = now - 30000;
+	cr_assert_str_eq(check(-1), "");
+	tdl__check_now = now - 3600000;
+	cr_assert_eq(
+		strncmp(check(-1), "1 _delta_log/00000000000000000000.json:1: is dated 20", 53), 0,
+		"%s", check(-1));
+	cr_assert_not_null(
+		strstr(check(-1), "Z, which lies in the future (a clock was ahead)\n1 "));
+	cr_assert_not_null(
+		strstr(check(-1), "1 _delta_log/00000000000000000005.json:1: is dated "));
+	cr_assert_null(strstr(check(3), "0004.json"));
+}
+
 Test(check, golden_tables)
 {
 	static const char *const names[] = { "orders", "steps" };
 
+	tdl__check_now = AFTER_GOLDEN;
 	for (size_t i = 0; i < 2; i++) {
 		copy_tree(golden("tables/%s", names[i]), "t");
 		cr_assert_str_eq(check(-1), "");
@@ -461,6 +485,7 @@ Test(check, agrees_with_readers, .timeout = 60)
 		}
 		free(text);
 	}
+	tdl__check_now = AFTER_GOLDEN;
 	copy_tree(golden("tables/foreign"), "f");
 	remove_tree("t");
 	copy_tree("f", "t");
