@@ -6,11 +6,13 @@
  */
 #include "versions/tree.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
 
 #define VERSION_SHIFT 4
 #define SLOTS	      (1u << VERSION_SHIFT)
@@ -288,12 +290,71 @@ static int system_error(tdl_error *error, const char *what)
 	return error->code;
 }
 
+/* What an access control list gives, as `system.posix_acl_access` holds it: little-endian. */
+struct acl_entry {
+	uint16_t tag, rights;
+	uint32_t id;
+};
+
+enum {
+	ACL_VERSION = 2,
+	ACL_USER = 2,
+	ACL_GROUP_OBJ = 4,
+	ACL_GROUP = 8,
+	ACL_MASK = 16
+};
+
+/*
+ * Where there is a list, the group's bits of a mode are its mask, not what the group may. The
+ * mount knows an owner, a group and others: whom the list lets in by name it does not let in, and
+ * whom the list keeps out by name keeps out all among whom he would be.
+ */
+static mode_t mode_under_acl(const struct acl_entry *entries, size_t count,
+			     const struct stat *table)
+{
+	unsigned mask = 7, group = 0, users = 7, others = table->st_mode & 7;
+
+	for (size_t i = 0; i < count; i++)
+		if (le16toh(entries[i].tag) == ACL_MASK)
+			mask = le16toh(entries[i].rights);
+	for (size_t i = 0; i < count; i++) {
+		unsigned tag = le16toh(entries[i].tag), rights = le16toh(entries[i].rights) & mask;
+
+		if (tag == ACL_GROUP_OBJ ||
+		    (tag == ACL_GROUP && le32toh(entries[i].id) == table->st_gid))
+			group |= rights;
+		else if (tag == ACL_GROUP)
+			others &= rights;
+		else if (tag == ACL_USER)
+			users &= rights;
+	}
+	return (table->st_mode & ~077u) | (group & users) << 3 | (others & users);
+}
+
+static mode_t table_mode(const struct tdfs_tree *tree, const struct stat *table)
+{
+	struct {
+		uint32_t version;
+		struct acl_entry entries[512];
+	} acl;
+	ssize_t size =
+		fgetxattr(tdl_table_fd(tree->table), "system.posix_acl_access", &acl, sizeof acl);
+
+	if (size < 0 && (errno == ENODATA || errno == EOPNOTSUPP || errno == ENOSYS))
+		return table->st_mode;
+	/* What cannot be read is taken for a list that lets nobody in. */
+	if (size < (ssize_t)sizeof acl.version || le32toh(acl.version) != ACL_VERSION)
+		return table->st_mode & ~077u;
+	return mode_under_acl(acl.entries,
+			      ((size_t)size - sizeof acl.version) / sizeof *acl.entries, table);
+}
+
 void tdfs_tree_own(const struct tdfs_tree *tree, const struct stat *table, mode_t most,
 		   struct stat *st)
 {
 	const struct tdfs_shown *shown = &tree->shown;
 
-	st->st_mode |= most & (shown->has_umask ? ~shown->umask : table->st_mode);
+	st->st_mode |= most & (shown->has_umask ? ~shown->umask : table_mode(tree, table));
 	st->st_uid = shown->has_uid ? shown->uid : table->st_uid;
 	st->st_gid = shown->has_gid ? shown->gid : table->st_gid;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "versions/tree.h"
@@ -191,6 +192,55 @@ Test(tree, set_id_and_sticky_bits_do_not_show)
 	open_table();
 	cr_assert_eq(stat_of(TDFS_ROOT, 0, TDFS_A_MOMENT).st_mode, S_IFDIR | 0555);
 	cr_assert_eq(stat_of(TDFS_DATA, 1, TDFS_FOR_EVER).st_mode, S_IFREG | 0444);
+}
+
+static void expect_mode_under_acl(const uint16_t (*entries)[3], size_t count, mode_t expected)
+{
+	unsigned char acl[4 + 8 * 8] = { 2 };
+	mode_t mode;
+
+	for (size_t i = 0; i < count; i++) {
+		unsigned char *entry = acl + 4 + 8 * i;
+
+		entry[0] = (unsigned char)entries[i][0];
+		entry[2] = (unsigned char)entries[i][1];
+		memset(entry + 4, entries[i][2] ? 0 : 0xff, 4);
+		entry[4] = (unsigned char)(entries[i][2] ? entries[i][2] : 0xff);
+	}
+	if (setxattr(folder, "system.posix_acl_access", acl, 4 + 8 * count, 0) != 0)
+		cr_skip("no access control lists here");
+	mode = stat_of(TDFS_ROOT, 0, TDFS_A_MOMENT).st_mode & 0777;
+	cr_expect_eq(mode, expected, "%o instead of %o", mode, expected);
+}
+
+Test(tree, the_mask_of_an_acl_is_not_what_the_group_may)
+{
+	/* tag (1 owner, 2 user, 4 group, 8 named group, 16 mask, 32 others), rights, number */
+	static const uint16_t named_only[][3] = {
+		{ 1, 7, 0 }, { 2, 5, 1 }, { 4, 0, 0 }, { 16, 5, 0 }, { 32, 0, 0 },
+	};
+	static const uint16_t masked[][3] = {
+		{ 1, 7, 0 }, { 2, 7, 1 }, { 4, 7, 0 }, { 16, 4, 0 }, { 32, 5, 0 },
+	};
+	static const uint16_t kept_out[][3] = {
+		{ 1, 7, 0 }, { 2, 0, 1 }, { 4, 5, 0 }, { 16, 5, 0 }, { 32, 5, 0 },
+	};
+	static const uint16_t group_out[][3] = {
+		{ 1, 7, 0 }, { 4, 5, 0 }, { 8, 0, 1 }, { 16, 5, 0 }, { 32, 5, 0 },
+	};
+	static const uint16_t own_group[][3] = {
+		{ 1, 7, 0 }, { 4, 1, 0 }, { 8, 5, 77 }, { 16, 7, 0 }, { 32, 0, 0 },
+	};
+	static const uint16_t plain[][3] = { { 1, 7, 0 }, { 4, 5, 0 }, { 32, 5, 0 } };
+
+	open_table();
+	expect_mode_under_acl(named_only, 5, 0500);
+	expect_mode_under_acl(masked, 5, 0544);
+	expect_mode_under_acl(kept_out, 5, 0500);
+	expect_mode_under_acl(group_out, 5, 0550);
+	expect_mode_under_acl(plain, 3, 0555);
+	if (chown(folder, (uid_t)-1, 77) == 0)
+		expect_mode_under_acl(own_group, 5, 0550);
 }
 
 Test(tree, times_of_hostile_logs)
