@@ -15,8 +15,13 @@ import re
 import sys
 
 LINE = re.compile(r"^(not )?ok\b[\s\d]*(?:- )?([^#]*?)\s*(?:\([\d.]+s\)\s*)?(?:#\s*(SKIP\S*)\s*(.*))?$", re.IGNORECASE)
-# A test that asks for more memory than there is gets none, and asan tells.
-HARMLESS = re.compile(r"(==[0-9]+==WARNING: AddressSanitizer failed to allocate .*\n|\s*)*")
+# A test that asks for more memory than there is gets none, and asan tells. Where a thread is held in
+# the kernel (by a hostile file, in a test), the leak checker says that it could not stop it; a leak
+# is a report all the same.
+HARMLESS = re.compile(
+    r"(==[0-9]+==WARNING: AddressSanitizer failed to allocate .*\n"
+    r"|==[0-9]+==Running thread [0-9]+ was not suspended\. False leaks are possible\.\n|\s*)*"
+)
 SHOWN = 80  # lines of a failure
 
 
