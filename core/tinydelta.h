@@ -282,6 +282,8 @@ typedef struct tdl_file {
 	uint64_t num_records; /* rows, as the log says it */
 	uint64_t offset;      /* of its first byte in data.jsonl */
 	bool lacks_newline;   /* data.jsonl has one more byte, a newline, behind it */
+	bool has_crc32c;      /* the log says what its bytes are: */
+	uint32_t crc32c;      /* their CRC-32C */
 } tdl_file;
 
 /* Fills *file for the data file `index` (< info->files), in the version's order. Errors: MISUSE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Which data files two versions do not share, and the rows in them. A data file never changes, so
- * one that both have is the same in both.
+ * one that both have is the same in both, unless the log says otherwise of it.
  */
 #include "diff_files.h"
 
@@ -16,6 +16,8 @@
 struct named {
 	char *path;
 	uint64_t index, records, size;
+	bool has_crc;
+	uint32_t crc;
 };
 
 struct list {
@@ -42,6 +44,12 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct named *)a)->path, ((const struct named *)b)->path);
 }
 
+/* Of two files of one name: unless the log says that they are not as long, or have other bytes. */
+static bool is_same(const struct named *a, const struct named *b)
+{
+	return a->size == b->size && (!a->has_crc || !b->has_crc || a->crc == b->crc);
+}
+
 /* The files from `first` on, sorted by path. */
 static int list_files(struct list *list, tdl_snapshot *snapshot, uint64_t first, tdl_error *error)
 {
@@ -57,7 +65,9 @@ static int list_files(struct list *list, tdl_snapshot *snapshot, uint64_t first,
 
 		if (path == NULL)
 			return r < 0 ? r : no_memory(error);
-		list->files[list->count++] = (struct named){ path, i, file.num_records, file.size };
+		list->files[list->count++] =
+			(struct named){ path,	    i, file.num_records, file.size, file.has_crc32c,
+					file.crc32c };
 	}
 	qsort(list->files, list->count, sizeof *list->files, by_path);
 	return 0;
@@ -75,7 +85,8 @@ static int common_beginning(tdl_snapshot *a, tdl_snapshot *b, uint64_t *count, t
 		r = tdl_snapshot_file_entry(a, *count, &left, error);
 		if (r == 0)
 			r = tdl_snapshot_file_entry(b, *count, &right, error);
-		if (r < 0 || strcmp(left.path, right.path) != 0)
+		if (r < 0 || strcmp(left.path, right.path) != 0 || left.size != right.size ||
+		    (left.has_crc32c && right.has_crc32c && left.crc32c != right.crc32c))
 			break;
 	}
 	return r;
@@ -120,9 +131,11 @@ int difference_find(struct difference *difference, tdl_snapshot *a, tdl_snapshot
 			    : j == right.count ? -1
 					       : by_path(&left.files[i], &right.files[j]);
 
-		if (order < 0)
+		bool apart = order == 0 && !is_same(&left.files[i], &right.files[j]);
+
+		if (order < 0 || apart)
 			add(difference, 0, &left.files[i]);
-		else if (order > 0)
+		if (order > 0 || apart)
 			add(difference, 1, &right.files[j]);
 		i += order <= 0;
 		j += order >= 0;

@@ -283,6 +283,17 @@ static int find_piece(tdl_snapshot *snapshot, uint64_t index, struct piece *piec
 	return 0;
 }
 
+/* What the log says of a file besides its name. With the read lock held. */
+static void fill(const tdl__filelist *files, uint64_t at, tdl_file *file)
+{
+	tdl__sums sums = tdl__filelist_sums(files, at);
+
+	file->size = tdl__filelist_size(files, at);
+	file->num_records = tdl__filelist_records(files, at);
+	file->has_crc32c = sums.has_crc;
+	file->crc32c = sums.crc;
+}
+
 int tdl_snapshot_file(tdl_snapshot *snapshot, uint64_t index, tdl_file *file, tdl_error *error)
 {
 	tdl__history *history = &snapshot->table->history;
@@ -292,12 +303,10 @@ int tdl_snapshot_file(tdl_snapshot *snapshot, uint64_t index, tdl_file *file, td
 	if (r < 0)
 		return r;
 	tdl__file_key_path(&piece.key, file->path);
-	file->size = piece.size;
 	file->offset = piece.offset;
 	file->lacks_newline = piece.lacks;
 	pthread_rwlock_rdlock(&history->lock);
-	file->num_records = tdl__filelist_records(
-		&history->files, history->files.lists[snapshot->version.list].first + index);
+	fill(&history->files, history->files.lists[snapshot->version.list].first + index, file);
 	pthread_rwlock_unlock(&history->lock);
 	return 0;
 }
@@ -316,8 +325,7 @@ int tdl_snapshot_file_entry(tdl_snapshot *snapshot, uint64_t index, tdl_file *fi
 	pthread_rwlock_rdlock(&history->lock);
 	at = files->lists[snapshot->version.list].first + index;
 	key = tdl__filelist_key(files, at);
-	file->size = tdl__filelist_size(files, at);
-	file->num_records = tdl__filelist_records(files, at);
+	fill(files, at, file);
 	pthread_rwlock_unlock(&history->lock);
 	tdl__file_key_path(&key, file->path);
 	file->offset = 0;

@@ -2,6 +2,7 @@
 """tinydelta diff: rows removed and added, from the list of files where that says it all."""
 
 import collections
+import json
 import os
 import random
 import re
@@ -47,6 +48,25 @@ class Diff(TestCase):
         self.assertEqual(self.diff(1, 3, status=0), "")
         self.assertEqual(self.diff(2, 2, status=0), "")
         self.assertEqual(self.diff(1, 3, "--stat", status=0), "0 added, 0 removed\n")
+
+    def test_one_name_of_which_the_log_says_two_things(self):
+        """A file that both versions name is passed over only where it is said to be the same."""
+        self.append(self.t, self.rows(1))
+        log = self.t / "_delta_log"
+        add = self.commit(self.t, 1)[-1]["add"]
+        for version, size in ((2, add["size"]), (3, add["size"] * 2)):
+            add.update(size=size, crc32c=add["crc32c"] ^ 1)
+            lines = [
+                {"commitInfo": {"timestamp": 9, "operation": "APPEND", "readVersion": version - 1}},
+                {"add": add},
+            ]
+            (log / f"{version:020d}.json").write_text(
+                "".join(json.dumps(line) + "\n" for line in lines)
+            )
+            message = self.fails(
+                [harness.program("tinydelta"), "diff", self.t, "1", str(version)], 2
+            ).err
+            self.assertIn(add["path"].encode(), message)
 
     def test_same_rows_in_other_files_and_order(self):
         self.append(self.t, self.rows(1, 2, 3))
