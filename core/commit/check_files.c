@@ -14,6 +14,7 @@
 #include "row/stream.h"
 #include "sys.h"
 #include "util/crc32c.h"
+#include "util/simd.h"
 
 /* Of the text that names the versions of a file, and for how many files it does so. */
 #define VERSIONS_MAX 200
@@ -32,7 +33,7 @@ struct data {
 	struct tdl__check *check;
 	struct item *items;
 	size_t count, cap;
-	uint64_t *slots; /* items by name and size: their number + 1, 0 free */
+	uint64_t *slots; /* items by what the log says of them: their number + 1, 0 free */
 	size_t slot_count;
 };
 
@@ -47,17 +48,27 @@ static void add_range(tdl__text *text, int64_t first, int64_t last)
 		tdl__text_format(text, " to %" PRId64, last);
 }
 
-/* Where a list of `count` files has one, or UINT64_MAX. */
-static uint64_t position(const tdl__filelist *files, const tdl__version *version,
-			 const tdl__file_key *key, uint64_t size)
+/* Whether two adds can be of one file: one that is not as long, has other bytes or other rows is
+ * another promise, which is kept or not by itself. */
+static bool same_promise(const tdl__filelist *files, uint64_t a, uint64_t b)
+{
+	tdl__file_key left = tdl__filelist_key(files, a), right = tdl__filelist_key(files, b);
+	tdl__sums left_sums = tdl__filelist_sums(files, a);
+	tdl__sums right_sums = tdl__filelist_sums(files, b);
+
+	return tdl__file_key_equal(&left, &right) &&
+	       tdl__filelist_size(files, a) == tdl__filelist_size(files, b) &&
+	       tdl__filelist_records(files, a) == tdl__filelist_records(files, b) &&
+	       (!left_sums.has_crc || !right_sums.has_crc || left_sums.crc == right_sums.crc);
+}
+
+/* Where a list of files has one, or UINT64_MAX. */
+static uint64_t position(const tdl__filelist *files, const tdl__version *version, uint64_t index)
 {
 	uint64_t first = files->lists[version->list].first;
 
 	for (uint64_t i = 0; i < version->files; i++) {
-		tdl__file_key other = tdl__filelist_key(files, first + i);
-
-		if (tdl__file_key_equal(&other, key) &&
-		    tdl__filelist_size(files, first + i) == size)
+		if (same_promise(files, first + i, index))
 			return i;
 	}
 	return UINT64_MAX;
@@ -65,7 +76,7 @@ static uint64_t position(const tdl__filelist *files, const tdl__version *version
 
 /* " (versions 1 to 3, 7)". */
 static void name_versions(const struct tdl__check *check, const struct item *item,
-			  const tdl__file_key *key, char out[VERSIONS_MAX])
+			  char out[VERSIONS_MAX])
 {
 	tdl__history *history = &check->table->history;
 	int64_t last = check->options->version >= 0 ? item->version : check->head, first = -1;
@@ -82,7 +93,7 @@ static void name_versions(const struct tdl__check *check, const struct item *ite
 		    tdl__history_get(history, version, &known, &info, NULL) == 0) {
 			pthread_rwlock_rdlock(&history->lock);
 			if (known.list != list || at == UINT64_MAX)
-				at = position(&history->files, &known, key, item->size);
+				at = position(&history->files, &known, item->index);
 			pthread_rwlock_unlock(&history->lock);
 			list = known.list;
 			holds = at < known.files;
@@ -107,20 +118,12 @@ static void name_versions(const struct tdl__check *check, const struct item *ite
 static uint64_t *slot_of(const struct data *data, const tdl__filelist *files, uint64_t index)
 {
 	tdl__file_key key = tdl__filelist_key(files, index);
-	uint64_t size = tdl__filelist_size(files, index);
 	size_t mask = data->slot_count - 1, at = tdl__file_key_hash(&key) & mask;
 
-	for (;; at = (at + 1) & mask) {
-		const struct item *item;
-		tdl__file_key other;
-
-		if (data->slots[at] == 0)
-			return &data->slots[at];
-		item = &data->items[data->slots[at] - 1];
-		other = tdl__filelist_key(files, item->index);
-		if (item->size == size && tdl__file_key_equal(&key, &other))
-			return &data->slots[at];
-	}
+	while (data->slots[at] != 0 &&
+	       !same_promise(files, data->items[data->slots[at] - 1].index, index))
+		at = (at + 1) & mask;
+	return &data->slots[at];
 }
 
 static bool grow_slots(struct data *data, const tdl__filelist *files)
@@ -204,8 +207,10 @@ static int collect(struct data *data)
 /* What reading a data file through came to. */
 struct content {
 	const uint32_t *blocks; /* what the log says of each; NULL: nothing */
+	const uint32_t *lines;	/* and of the newlines in each */
 	uint64_t wrong;		/* the first byte of the first block that is not so */
-	bool is_wrong;
+	uint64_t miscounted;	/* and of the first one that has another number of newlines */
+	bool is_wrong, is_miscounted;
 	uint64_t bytes;
 	uint32_t crc;
 	char last;
@@ -233,6 +238,11 @@ static void add_block(struct content *content, const char *bytes, size_t n)
 	if (content->blocks != NULL && crc != content->blocks[block] && !content->is_wrong) {
 		content->is_wrong = true;
 		content->wrong = content->bytes;
+	}
+	if (content->lines != NULL && !content->is_miscounted &&
+	    tdl__count_newlines(bytes, n) != content->lines[block]) {
+		content->is_miscounted = true;
+		content->miscounted = content->bytes;
 	}
 	content->crc = tdl__crc32c_combine(content->crc, crc, n);
 }
@@ -295,7 +305,7 @@ static void tell(struct tdl__check *check, const struct item *item, const struct
 	char versions[VERSIONS_MAX];
 
 	if (check->told++ < NAMED_MAX)
-		name_versions(check, item, &promise->key, versions);
+		name_versions(check, item, versions);
 	else
 		snprintf(versions, sizeof versions, " (from version %" PRId64 ")", item->version);
 	tdl__check_problem(check, severity, item->version, promise->path, line, "%s%s", text,
@@ -325,6 +335,12 @@ static void judge_content(struct tdl__check *check, const struct item *item,
 			 content->rows_error.line);
 		tell(check, item, promise, TDL_SUSPECT, content->rows_error.line,
 		     tdl__check_without(content->rows_error.message, where));
+	} else if (content->is_miscounted) {
+		snprintf(text, sizeof text,
+			 "has not the rows that the log says, first in the MiB from byte %" PRIu64
+			 " on",
+			 content->miscounted);
+		tell(check, item, promise, TDL_SUSPECT, 0, text);
 	} else if (content->rows != promise->records) {
 		snprintf(text, sizeof text, "has %" PRIu64 " rows, the log says %" PRIu64,
 			 content->rows, promise->records);
@@ -356,6 +372,7 @@ static int check_file(struct tdl__check *check, const struct item *item)
 	promise.has_crc = sums.has_crc;
 	promise.crc = sums.crc;
 	content.blocks = sums.blocks;
+	content.lines = sums.rows;
 	tdl__file_key_path(&promise.key, promise.path);
 	r = tdl__filecache_open(&table->files, &promise.key, item->size, &fd, &why);
 	if (r == TDL_ERR_NOMEM)

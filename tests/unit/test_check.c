@@ -18,6 +18,7 @@
 #include "faults.h"
 #include "scratch.h"
 #include "tables.h"
+#include "util/crc32c.h"
 
 #define ROW_1 "{\"id\":1,\"name\":\"a\"}\n"
 #define ROW_2 "{\"id\":2,\"name\":\"b\"}\n"
@@ -218,22 +219,50 @@ Test(check, rows)
 	put("t/d", "{\"id\":1,\"name\":\"x\"}\nnot json\n");
 	put("t/e", "{\"id\":1,\"name\":\"x\"}");
 	put("t/f", "%s", "");
+	put("t/g", ROW_1);
 	put_commit("t", 1, add_line("a", 42, 2));
 	put_commit("t", 2, add_line("b", 9, 1));
 	put_commit("t", 3, add_line("c", 40, 3));
 	put_commit("t", 4, add_line("d", 29, 2));
 	put_commit("t", 5, add_line("e", 19, 1));
 	put_commit("t", 6, add_line("f", 0, 1));
+	put_commit("t", 7, add_line("g", 20, 1));
+	put_commit("t", 8, add_line("g", 20, 7));
 	cr_assert_str_eq(check(1), "1 a:2: \"id\" expected int, got string \"2\" (version 1)\n");
 	cr_assert_str_eq(check(2), "1 a:2: \"id\" expected int, got string \"2\" (version 2)\n"
 				   "1 b:1: missing column \"name\" (version 2)\n");
 	check(-1);
 	cr_assert_not(damaged);
 	cr_assert_not_null(
-		strstr(check(-1), "1 c: has 2 rows, the log says 3 (versions 3 to 6)\n"));
+		strstr(check(-1), "1 c: has 2 rows, the log says 3 (versions 3 to 8)\n"));
 	cr_assert_not_null(strstr(check(-1), "1 d:2: "), "%s", check(-1));
-	cr_assert_not_null(strstr(check(-1), "1 e: lacks its last newline (versions 5 to 6)\n"));
-	cr_assert_not_null(strstr(check(-1), "1 f: has 0 rows, the log says 1 (version 6)\n"));
+	cr_assert_not_null(strstr(check(-1), "1 e: lacks its last newline (versions 5 to 8)\n"));
+	cr_assert_not_null(
+		strstr(check(-1), "1 f: has 0 rows, the log says 1 (versions 6 to 8)\n"));
+	/* Added again with another number. */
+	cr_assert_not_null(strstr(check(-1), "1 g: has 1 rows, the log says 7 (version 8)\n"));
+}
+
+/* One name of which two commits say what cannot both be so: each version is told of by itself. */
+Test(check, one_name_two_promises)
+{
+	char line[200];
+
+	make_table("t");
+	put("t/a", ROW_1);
+	for (int version = 1; version <= 2; version++) {
+		const char *rows = version == 1 ? ROW_1 : ROW_2;
+
+		snprintf(line, sizeof line,
+			 "{\"add\":{\"path\":\"a\",\"size\":%zu,\"numRecords\":1,"
+			 "\"crc32c\":%u}}\n",
+			 strlen(rows), (unsigned)tdl__crc32c(0, rows, strlen(rows)));
+		put_commit("t", version, line);
+	}
+	cr_assert_str_eq(check(1), "");
+	cr_assert_not_null(strstr(check(-1), "2 a: is not what its checksum in the log says "
+					     "(version 2)\n"),
+			   "%s", check(-1));
 }
 
 Test(check, the_log)
