@@ -19,7 +19,6 @@ CORE_FLOORS = ["util", "json", ".", "row", "log", "table", "commit", "command"]
 CORE_STEPS_UP = {
     ("util/util.c", "error.h"),
     ("util/util.c", "row/schema.h"),
-    ("table/table.c", "commit/publish.h"),
 }
 
 # Modules that tests and readers must be able to take without libfuse.
