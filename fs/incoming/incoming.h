@@ -20,11 +20,12 @@
  * Refused. When rows are bad, or the disk is full, close fails (EINVAL, ENOSPC, EDQUOT, EAGAIN,
  * EIO), the table is as it was, and the file stays in incoming/ with NAME.error beside it, which
  * says why in one line. Rewriting the file, renaming it, or renaming something onto it tries
- * again; rm drops both. So does a close after truncate(), which no close follows by itself. The
- * close of a descriptor through which nothing was changed since the refusal says 0; the writer's
- * own, and its duplicates', repeats the answer. Programs that hide a failed close (echo > f) leave
- * the reason there too.
- * NAME.error can be read and removed, not written; no drop may have a name that ends in .error.
+ * again; rm drops both, and for five seconds its user may remove NAME.error by its name, as
+ * "rm incoming/NAME*" does, whose thread still sees it. So does a close after truncate(), which no
+ * close follows by itself. The close of a descriptor through which nothing was changed since the
+ * refusal says 0; the writer's own, and its duplicates', repeats the answer. Programs that hide a
+ * failed close (echo > f) leave the reason there too. NAME.error can be read and removed, not
+ * written; no drop may have a name that ends in .error.
  *
  * Killed. When a process that opened the file for writing or wrote to it dies of a signal while it
  * has it open, the rows may be half of what was meant: nothing is committed, also not by another
@@ -239,7 +240,9 @@ int tdfs_incoming_flush(struct tdfs_incoming *incoming, const struct tdfs_caller
 /* What flush() returned did not reach whoever closes: says so where it was a commit. */
 void tdfs_incoming_untold(struct tdfs_incoming *incoming, struct tdfs_handle *handle);
 
-int tdfs_incoming_getattr(struct tdfs_incoming *incoming, uint64_t ino, struct stat *st);
+/* `caller`: NULL where it is nobody in particular. */
+int tdfs_incoming_getattr(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
+			  uint64_t ino, struct stat *st);
 
 enum {
 	TDFS_SET_MODE = 1,
@@ -264,6 +267,12 @@ int tdfs_incoming_unlink(struct tdfs_incoming *incoming, const struct tdfs_calle
 /* The first listed name behind `offset`, which is moved behind it: 1, with its inode number and a
  * copy in `name` (256 bytes); 0: no more. Offsets are from 1 on, and stable. */
 int tdfs_incoming_list(struct tdfs_incoming *incoming, uint64_t *offset, char *name, uint64_t *ino);
+/* Programs that copy a folder (rsync -a, cp -a) give the target its mode and owner too, some before
+ * its files: they have set its times just before, or opened it and listed nothing (`copies`; what
+ * else is done to it ends that), or else their user has dropped a file in the last seconds. */
+void tdfs_incoming_copying(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
+			   bool copies);
+bool tdfs_incoming_copies(struct tdfs_incoming *incoming, const struct tdfs_caller *caller);
 /* When the listing last changed. */
 struct timespec tdfs_incoming_changed(struct tdfs_incoming *incoming);
 

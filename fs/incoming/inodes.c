@@ -121,6 +121,11 @@ struct tdfs_drop *tdfs_drop_of(struct tdfs_inode *node)
 	return node && node->kind == TDFS_DROP ? (struct tdfs_drop *)node : NULL;
 }
 
+struct tdfs_note *tdfs_note_of(struct tdfs_inode *node)
+{
+	return node && node->kind == TDFS_NOTE ? (struct tdfs_note *)node : NULL;
+}
+
 bool tdfs_inode_is_ghost(const struct tdfs_inode *node)
 {
 	return node->name && node->kind == TDFS_DROP &&
@@ -129,7 +134,9 @@ bool tdfs_inode_is_ghost(const struct tdfs_inode *node)
 
 bool tdfs_inode_listed(const struct tdfs_inode *node)
 {
-	return node->name && !tdfs_inode_is_ghost(node);
+	if (!node->name || tdfs_inode_is_ghost(node))
+		return false;
+	return node->kind == TDFS_DROP || !((const struct tdfs_note *)node)->removed;
 }
 
 int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
@@ -362,7 +369,7 @@ void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st)
 	}
 	st->st_ino = node->ino;
 	st->st_mode = S_IFREG | node->mode;
-	st->st_nlink = node->name ? 1 : 0;
+	st->st_nlink = tdfs_inode_listed(node) || tdfs_inode_is_ghost(node) ? 1 : 0;
 	st->st_uid = node->uid;
 	st->st_gid = node->gid;
 	st->st_blksize = TDFS_BEST_WRITE;
@@ -388,7 +395,7 @@ char *tdfs_free_name(struct tdfs_incoming *in, const char *name)
 
 void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *text)
 {
-	struct tdfs_note *note;
+	struct tdfs_note *note, *before;
 	char *name = NULL;
 
 	tdfs_note_drop(in, drop);
@@ -407,6 +414,9 @@ void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char 
 	if (asprintf(&note->text, "%s\n", text) < 0)
 		note->text = NULL;
 	note->length = note->text ? strlen(note->text) : 0;
+	before = tdfs_note_of(tdfs_inode_by_name(in, name));
+	if (before && before->removed)
+		tdfs_note_end(in, before);
 	if (tdfs_inode_by_name(in, name) || node_add(in, &note->node, name) != 0) {
 		free(note->text);
 		free(note);
@@ -427,6 +437,44 @@ void tdfs_note_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	note->drop = NULL;
 	(void)tdfs_inode_set_name(in, &note->node, NULL);
 	tdfs_inode_settle(in, &note->node);
+}
+
+void tdfs_note_remove(struct tdfs_incoming *in, struct tdfs_drop *drop,
+		      const struct tdfs_caller *caller)
+{
+	struct tdfs_note *note = drop->note;
+
+	if (!note)
+		return;
+	drop->note = NULL;
+	note->drop = NULL;
+	note->removed = true;
+	note->remover = caller->uid;
+	note->remover_tid = caller->tid;
+	note->until = in->backend.now(in->backend.context) + TDFS_GHOST_MS;
+	note->previous_removed = in->last_removed;
+	*(in->last_removed ? &in->last_removed->next_removed : &in->removed) = note;
+	in->last_removed = note;
+	if (++in->n_removed > TDFS_GHOSTS_MAX)
+		tdfs_note_end(in, in->removed);
+	in->backend.untidy(in->backend.context);
+}
+
+void tdfs_note_end(struct tdfs_incoming *in, struct tdfs_note *note)
+{
+	*(note->previous_removed ? &note->previous_removed->next_removed : &in->removed) =
+		note->next_removed;
+	*(note->next_removed ? &note->next_removed->previous_removed : &in->last_removed) =
+		note->previous_removed;
+	note->removed = false;
+	in->n_removed--;
+	(void)tdfs_inode_set_name(in, &note->node, NULL);
+	tdfs_inode_settle(in, &note->node);
+}
+
+bool tdfs_note_known(const struct tdfs_note *note, const struct tdfs_caller *caller)
+{
+	return !note->removed || note->remover == caller->uid;
 }
 
 /* ---- Lists -------------------------------------------------------------------------------- */

@@ -285,16 +285,29 @@ int tdfs_incoming_sync(struct tdfs_incoming *in, const struct tdfs_caller *calle
 
 /* ---- Attributes --------------------------------------------------------------------------- */
 
-int tdfs_incoming_getattr(struct tdfs_incoming *in, uint64_t ino, struct stat *st)
+/* rm and find ask for what they are about to remove. Everybody else is told that it has gone. */
+static bool is_gone(const struct tdfs_note *note, const struct tdfs_caller *caller)
+{
+	return note && note->removed && note->node.users == 0 && caller &&
+	       note->remover_tid != caller->tid;
+}
+
+int tdfs_incoming_getattr(struct tdfs_incoming *in, const struct tdfs_caller *caller, uint64_t ino,
+			  struct stat *st)
 {
 	struct tdfs_inode *node;
+	int why = ESTALE;
 
 	tdfs_lock(in);
 	node = tdfs_inode_by_ino(in, ino);
-	if (node)
+	if (node && is_gone(tdfs_note_of(node), caller)) {
+		why = ENOENT;
+	} else if (node) {
 		tdfs_inode_stat(node, st);
+		why = 0;
+	}
 	tdfs_unlock(in);
-	return node ? 0 : ESTALE;
+	return why;
 }
 
 int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size)

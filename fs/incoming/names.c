@@ -15,11 +15,13 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			 const char *name, struct stat *st)
 {
 	struct tdfs_inode *node;
+	struct tdfs_note *note;
 	int why = 0;
 
 	tdfs_lock(in);
 	tdfs_ghosts_expire(in);
 	node = tdfs_inode_by_name(in, name);
+	note = tdfs_note_of(node);
 	if (node && tdfs_inode_is_ghost(node)) {
 		int wrote;
 
@@ -30,7 +32,7 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			why = TDFS_LATER;
 		else if (!wrote)
 			why = ENOENT;
-	} else if (!node) {
+	} else if (!node || (note && !tdfs_note_known(note, caller))) {
 		why = ENOENT;
 	}
 	if (why == 0) {
@@ -78,6 +80,10 @@ static void unlink_note(struct tdfs_incoming *in, struct tdfs_inode *node)
 {
 	struct tdfs_note *note = (struct tdfs_note *)node;
 
+	if (note->removed) {
+		tdfs_note_end(in, note);
+		return;
+	}
 	if (note->drop)
 		note->drop->note = NULL;
 	note->drop = NULL;
@@ -95,6 +101,8 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 
 		if (!node)
 			return ENOENT;
+		if (!drop && !tdfs_note_known(tdfs_note_of(node), caller))
+			return ENOENT;
 		if (!tdfs_inode_checked(node, caller))
 			return ESTALE;
 		if (!drop) {
@@ -102,6 +110,7 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			return 0;
 		}
 		if (drop->state == TDFS_OPEN) {
+			tdfs_note_remove(in, drop, caller);
 			tdfs_drop_cancel(in, drop);
 			return 0;
 		}
@@ -178,12 +187,19 @@ static int check_target(struct rename *r)
 /* NAME.error goes with NAME, where that is only renamed. */
 static void move_note(struct tdfs_incoming *in, struct tdfs_drop *drop)
 {
+	struct tdfs_note *before;
 	char *name = NULL;
 
 	if (!drop->note)
 		return;
-	if (asprintf(&name, "%s" TDFS_NOTE_SUFFIX, drop->node.name) < 0 ||
-	    tdfs_inode_by_name(in, name) || tdfs_inode_set_name(in, &drop->note->node, name) != 0)
+	if (asprintf(&name, "%s" TDFS_NOTE_SUFFIX, drop->node.name) < 0) {
+		tdfs_note_drop(in, drop);
+		return;
+	}
+	before = tdfs_note_of(tdfs_inode_by_name(in, name));
+	if (before && before->removed)
+		tdfs_note_end(in, before);
+	if (tdfs_inode_by_name(in, name) || tdfs_inode_set_name(in, &drop->note->node, name) != 0)
 		tdfs_note_drop(in, drop);
 	free(name);
 }

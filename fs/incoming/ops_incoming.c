@@ -343,10 +343,11 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+	struct tdfs_op op = tdfs_op_of(req, ino, NULL);
 	bool directory = ino == TDFS_INO_INCOMING;
 	struct stat st;
 	int why = directory ? tdfs_incoming_dir_stat(tdfs_of(req), &st)
-			    : tdfs_incoming_getattr(tdfs_of(req)->incoming, ino, &st);
+			    : tdfs_incoming_getattr(op.in, &op.caller, ino, &st);
 
 	if (why)
 		fuse_reply_err(req, why);
@@ -368,18 +369,30 @@ static int act_setattr(struct tdfs_op *op)
 	return 0;
 }
 
+/* Whether it would hide or close the folder, or give it away: whoever asked for that must not
+ * believe that he has it now. */
+static bool takes_away(const struct stat *change, int to_set, const struct stat *st)
+{
+	return (to_set & FUSE_SET_ATTR_MODE && st->st_mode & ~change->st_mode & 0777) ||
+	       (to_set & FUSE_SET_ATTR_UID && change->st_uid != st->st_uid) ||
+	       (to_set & FUSE_SET_ATTR_GID && change->st_gid != st->st_gid);
+}
+
 /*
- * rsync -a and cp -a set the times of the directory they copy into: granted, not kept. Its mode and
- * owner are the table's: whoever wants others must not believe that he has them now.
+ * The folder's mode and owner are the table's, and stay: what changes them is granted and not kept,
+ * as its times are, where it takes nothing away, and where it comes from a program that copies a
+ * folder, whose files are committed whatever becomes of this.
  */
 static void set_directory(fuse_req_t req, const struct stat *change, int to_set)
 {
+	struct tdfs_op op = tdfs_op_of(req, TDFS_INO_INCOMING, NULL);
 	struct stat st;
 	int why = tdfs_incoming_dir_stat(tdfs_of(req), &st);
 
-	if (why == 0 && ((to_set & FUSE_SET_ATTR_MODE && (change->st_mode ^ st.st_mode) & 07777) ||
-			 (to_set & FUSE_SET_ATTR_UID && change->st_uid != st.st_uid) ||
-			 (to_set & FUSE_SET_ATTR_GID && change->st_gid != st.st_gid)))
+	if (to_set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME) &&
+	    !(to_set & FUSE_SET_ATTR_MTIME_NOW))
+		tdfs_incoming_copying(op.in, &op.caller, true);
+	if (why == 0 && takes_away(change, to_set, &st) && !tdfs_incoming_copies(op.in, &op.caller))
 		why = EPERM;
 	if (why)
 		fuse_reply_err(req, why);
@@ -437,17 +450,22 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 
 /*
  * Taken and not kept, so that a copy that preserves them does not fail when its rows are committed
- * already. The kernel has asked whether the caller may; of an ACL it has not everywhere.
+ * already. The kernel has asked whether the caller may; of an ACL it has not everywhere. The
+ * folder's, which may be an ACL that closes it, as its mode.
  */
 static void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
 			size_t size, int flags)
 {
-	fuse_reply_err(req, ino == TDFS_INO_INCOMING ? EPERM : 0);
+	struct tdfs_op op = tdfs_op_of(req, ino, NULL);
+	bool taken = ino != TDFS_INO_INCOMING || tdfs_incoming_copies(op.in, &op.caller);
+
+	fuse_reply_err(req, taken ? 0 : EPERM);
 }
 
+/* There is none. */
 static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-	fuse_reply_err(req, ino == TDFS_INO_INCOMING ? EPERM : 0);
+	fuse_reply_err(req, 0);
 }
 
 const struct fuse_lowlevel_ops tdfs_incoming_ops = {

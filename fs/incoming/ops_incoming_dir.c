@@ -157,7 +157,10 @@ int tdfs_incoming_dir_stat(const struct tdfs *tdfs, struct stat *st)
 
 void tdfs_incoming_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	tdfs_incoming_listed(tdfs_of(req)->incoming);
+	struct tdfs_op op = tdfs_op_of(req, ino, NULL);
+
+	tdfs_incoming_listed(op.in);
+	tdfs_incoming_copying(op.in, &op.caller, true);
 	fuse_reply_open(req, fi);
 }
 
@@ -227,6 +230,7 @@ static void list_names(fuse_req_t req, size_t size, off_t offset, bool plus)
 {
 	struct tdfs *tdfs = tdfs_of(req);
 	struct listing list = { .req = req, .plus = plus, .buffer = malloc(size), .size = size };
+	struct tdfs_caller caller = tdfs_op_of(req, TDFS_INO_INCOMING, NULL).caller;
 	struct stat here, above = { .st_ino = TDFS_INO_ROOT, .st_mode = S_IFDIR };
 	int why = list.buffer ? tdfs_incoming_dir_stat(tdfs, &here) : ENOMEM;
 
@@ -235,6 +239,7 @@ static void list_names(fuse_req_t req, size_t size, off_t offset, bool plus)
 		free(list.buffer);
 		return;
 	}
+	tdfs_incoming_copying(tdfs->incoming, &caller, false);
 	if ((offset >= 1 || put(&list, ".", &here, 1)) &&
 	    (offset >= 2 || put(&list, "..", &above, 2)))
 		put_files(&list, tdfs->incoming, offset);

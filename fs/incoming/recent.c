@@ -73,6 +73,12 @@ void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_drop *drop)
 
 void tdfs_ghosts_expire(struct tdfs_incoming *in)
 {
+	if (in->removed) {
+		int64_t now = in->backend.now(in->backend.context);
+
+		while (in->removed && in->removed->until <= now)
+			tdfs_note_end(in, in->removed);
+	}
 	if (!in->ghosts)
 		return;
 	for (int64_t now = in->backend.now(in->backend.context);
@@ -124,7 +130,50 @@ bool tdfs_incoming_tidy(struct tdfs_incoming *in)
 	tdfs_ghosts_expire(in);
 	tdfs_unopened_expire(in);
 	say_what_waits(in);
-	more = in->n_ghosts > 0 || in->unopened || in->waiting > 0;
+	more = in->n_ghosts > 0 || in->removed || in->unopened || in->waiting > 0;
 	tdfs_unlock(in);
 	return more;
+}
+
+/* ---- Whoever copies a folder -------------------------------------------------------------- */
+
+void tdfs_incoming_copying(struct tdfs_incoming *in, const struct tdfs_caller *caller, bool copies)
+{
+	int64_t now = in->backend.now(in->backend.context);
+
+	tdfs_lock(in);
+	for (size_t i = 0; i < TDFS_COPIERS; i++)
+		if (in->copiers[i].tid == caller->tid)
+			in->copiers[i].until = 0;
+	if (copies)
+		in->copiers[in->next_copier++ % TDFS_COPIERS] =
+			(struct tdfs_copier){ caller->tid, now + TDFS_COPY_MS };
+	tdfs_unlock(in);
+}
+
+static bool is_recent(const struct tdfs_drop *drop)
+{
+	return tdfs_inode_is_ghost(&drop->node) ||
+	       tdfs_time().tv_sec - drop->node.ctime.tv_sec <= TDFS_GHOST_MS / 1000;
+}
+
+bool tdfs_incoming_copies(struct tdfs_incoming *in, const struct tdfs_caller *caller)
+{
+	int64_t now = in->backend.now(in->backend.context);
+	struct tdfs_inode *node;
+	unsigned seen = 0;
+	bool copies = false;
+
+	tdfs_lock(in);
+	for (size_t i = 0; i < TDFS_COPIERS; i++)
+		copies |= in->copiers[i].tid == caller->tid && in->copiers[i].until > now;
+	tdfs_ghosts_expire(in);
+	for (node = in->newest; node && !copies && seen < TDFS_COPIED_MAX;
+	     node = node->previous, seen++) {
+		const struct tdfs_drop *drop = tdfs_drop_of(node);
+
+		copies = drop && drop->writer == caller->uid && drop->node.name && is_recent(drop);
+	}
+	tdfs_unlock(in);
+	return copies;
 }

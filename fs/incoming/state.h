@@ -32,6 +32,9 @@
 #define TDFS_GHOSTS_MAX	     65536u /* of some hundred bytes each */
 #define TDFS_GHOST_FILES_MAX 64u    /* of them, those whose staged file is kept open to be read */
 #define TDFS_WAITS_MS	     10000  /* until the log says who has a file that waits */
+#define TDFS_COPY_MS	     2000 /* from a folder's times to its mode, in a program that copies */
+#define TDFS_COPIERS	     8u
+#define TDFS_COPIED_MAX	     1024u /* of the newest files, whose writer counts as one */
 #define TDFS_TIDS	     8u
 #define TDFS_TABLES	     8u
 #define TDFS_PEOPLE_MAX	     512u /* of one drop that are remembered */
@@ -74,6 +77,13 @@ struct tdfs_note {
 	struct tdfs_drop *drop; /* whose note it is; NULL: of none any more */
 	char *text;
 	size_t length;
+	/* Its file was removed, and it went with it; for a moment it can be removed by its name: by
+	 * this user, and is seen by this thread. */
+	bool removed;
+	uid_t remover;
+	pid_t remover_tid;
+	int64_t until;
+	struct tdfs_note *next_removed, *previous_removed;
 };
 
 /* A process that had to do with a drop. */
@@ -160,6 +170,12 @@ struct tdfs_trash {
 	int fd;
 };
 
+/* A thread that does to the folder what programs do that copy one. */
+struct tdfs_copier {
+	pid_t tid;
+	int64_t until;
+};
+
 /* Where a node stands among all. */
 struct tdfs_place {
 	uint64_t ino;
@@ -186,6 +202,10 @@ struct tdfs_incoming {
 	bool unopened;	     /* there may be some that are `unasked` and were never opened */
 	bool closing;	     /* no new commits but tdfs_incoming_settle()'s */
 	struct timespec changed;
+	struct tdfs_copier copiers[TDFS_COPIERS];
+	unsigned next_copier;
+	struct tdfs_note *removed, *last_removed; /* in the order of their ends */
+	unsigned n_removed;
 	bool blind;	  /* said that /proc does not show everyone */
 	unsigned waiting; /* drops that may have waits_since */
 };
@@ -225,6 +245,15 @@ struct timespec tdfs_time(void);
 /* Puts NAME.error beside a drop, in place of the one it had; takes it away. */
 void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *text);
 void tdfs_note_drop(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* The same, since the drop is being removed: rm incoming/NAME* names both. */
+void tdfs_note_remove(struct tdfs_incoming *in, struct tdfs_drop *drop,
+		      const struct tdfs_caller *caller);
+/* NULL for a drop. */
+struct tdfs_note *tdfs_note_of(struct tdfs_inode *node);
+/* One that was removed ends. */
+void tdfs_note_end(struct tdfs_incoming *in, struct tdfs_note *note);
+/* Whether it can be removed once more by the caller. */
+bool tdfs_note_known(const struct tdfs_note *note, const struct tdfs_caller *caller);
 
 /* incoming_ghosts.c */
 void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_drop *drop);

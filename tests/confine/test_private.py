@@ -82,11 +82,15 @@ class Rights(TestCase):
                 found = written_by_root(self.root)
                 for name, (uid, gid, got) in found.items():
                     if name.startswith("_incoming/"):
-                        # The daemon's own: nobody else has business there.
-                        self.assertEqual((uid, got), (0, 0o600 if name.endswith("/.lock") else 0o700), name)
+                        # Where the owner's own daemon takes over what was left: nobody else has
+                        # business there.
+                        wanted = 0o600 if name.endswith("/.lock") else 0o700 | mode & 0o2000
+                        self.assertEqual((uid, got), (OWNER, wanted), name)
                         continue
                     self.assertEqual((uid, gid), (OWNER, GROUP), name)
-                    self.assertEqual(got & ~0o777, 0o1000 if name == "_incoming" else 0, name)
+                    # Where the table's group goes on to what is made in it, so it does there.
+                    above = 0o1000 | mode & 0o2000 if name == "_incoming" else 0
+                    self.assertEqual(got & ~0o777, above, name)
                 newest = max((self.root / "_delta_log").glob("*.json"))
                 self.assertEqual(stat.S_IMODE(newest.stat().st_mode), files)
                 part = max(self.root.glob("part-*"), key=os.path.getctime)

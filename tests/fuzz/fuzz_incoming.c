@@ -318,7 +318,7 @@ static void do_write(void)
 	/* Mostly behind what is there, else somewhere. */
 	offset = how < 9 ? file->position : (uint64_t)next(8) * ROW;
 	/* As the kernel does, which knows the size, but for what is asked not to append. */
-	if (file->flags & O_APPEND && tdfs_incoming_getattr(in, file->ino, &st) == 0 &&
+	if (file->flags & O_APPEND && tdfs_incoming_getattr(in, NULL, file->ino, &st) == 0 &&
 	    (how != 13 || offset > (uint64_t)st.st_size))
 		offset = (uint64_t)st.st_size;
 	REQUEST(why, process,

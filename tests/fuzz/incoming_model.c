@@ -538,7 +538,7 @@ static void check_listed(struct file *file, const char *name)
 		snprintf(file->name, sizeof file->name, "%s", name);
 	}
 	must(strcmp(file->name, name) == 0, "a file is listed under its name");
-	must(tdfs_incoming_getattr(in, file->ino, &st) == 0, "what is listed is there");
+	must(tdfs_incoming_getattr(in, NULL, file->ino, &st) == 0, "what is listed is there");
 	/* A file with a hole is given up when it is closed. */
 	if (file->failed && (uint64_t)st.st_size == file->base) {
 		resize(file, 0);

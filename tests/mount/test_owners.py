@@ -59,6 +59,41 @@ class Notes(TwoUsers):
         self.by(ANN, "cat $I/x.error", 1)
 
 
+class Removal(TwoUsers):
+    """What was refused and why go together, whoever names both."""
+
+    def test_both(self):
+        for script in (
+            *("rm $I/*", "rm $I/x $I/x.error", "rm $I/x.error $I/x", "rm -r $I/*", "rm -f $I/*"),
+            *("find $I -type f -delete", "unlink $I/x; unlink $I/x.error", "find $I -type f -exec rm {} +"),
+            "python3 -c 'import os, sys; [os.unlink(n) for n in sys.argv[1:]]' $I/*",
+            "python3 -c 'import os, sys; [os.stat(n) and os.unlink(n) for n in sys.argv[1:]]' $I/*",
+        ):
+            for user in (ANN, 0):
+                with self.subTest(script=script, user=user):
+                    self.by(ANN, "cat $S/bad > $I/x; cat $S/bad > $I/y; true")
+                    said = self.by(user, f"set -e; {script}")
+                    self.assertEqual((said.out, said.error), (b"", ""))
+                    self.by(ANN, "rm -f $I/*")
+                    self.assertListed()
+
+    def test_it_has_gone(self):
+        self.by(ANN, "cat $S/bad > $I/x; rm $I/x")
+        self.assertListed()
+        for user in (ANN, BEN, 0):
+            self.by(user, "test -e $I/x.error", 1)
+            self.by(user, "cat $I/x.error", 1)
+            self.by(user, "ls -l $I/x.error", 2)
+        self.by(BEN, "unlink $I/x.error", 1)
+        self.by(ANN, "cat $S/bad > $I/x; true")
+        self.assertListed("x", "x.error")
+        self.assertIn("expected int", self.by(ANN, "cat $I/x.error").text)
+        # Of a folder that only some may write to, nobody else removes anything.
+        self.by(BEN, "rm -f $I/x.error", 1)
+        self.by(ANN, "unlink $I/x; unlink $I/x.error")
+        self.by(ANN, "unlink $I/x.error", 1)
+
+
 class Folder(TwoUsers):
     def test_its_mode_and_owner_are_the_tables(self):
         before = self.attributes("")
@@ -67,6 +102,32 @@ class Folder(TwoUsers):
             self.assertEqual(self.attributes(""), before)
         # What changes nothing is granted, and so are times.
         self.by(0, "chmod 1777 $I; chown 0:0 $I; touch -d 2001-01-01 $I")
+
+    def test_what_takes_nothing_away_is_granted(self):
+        before = self.attributes("")
+        self.by(0, "chmod 777 $I; chmod 7777 $I; chmod 6777 $I; chmod a+rwx $I; chmod +t $I")
+        self.assertEqual(self.attributes(""), before)
+        # Whoever only looks at it does not copy.
+        for script in ("ls $I; chmod 700 $I", "chmod -R 700 $I", "touch $I; chmod 700 $I"):
+            self.by(0, script, 1)
+        self.assertEqual(self.python("os.listdir(I); os.chmod(I, 0o700)").status, 1)
+
+    def test_programs_that_copy_a_folder_end_well(self):
+        """Its mode and owner are taken and not kept: the rows are committed, and whoever reads of
+        a failure copies them once more."""
+        before = self.attributes("")
+        self.by(0, "mkdir $S/d; cp $S/s1 $S/d/x; touch -d 2001-01-01 $S/d")
+        for mode in ("700", "755", "500", "1777"):
+            for owner in ("0:0", f"{ANN}:{ANN}"):
+                self.by(0, f"chmod {mode} $S/d; chown {owner} $S/d")
+                for script in (
+                    *("rsync -a $S/d/ $I/", "cp -a $S/d/. $I", "tar c -C $S/d . | tar xp -C $I"),
+                    "python3 -c 'import shutil, sys; shutil.copytree(*sys.argv[1:], dirs_exist_ok=True)' $S/d $I",
+                    "cp $S/d/x $I; chmod --reference=$S/d $I; chown --reference=$S/d $I",
+                ):
+                    with self.subTest(mode=mode, owner=owner, script=script):
+                        self.gives(1, 1, script)
+                        self.assertEqual(self.attributes(""), before)
 
     def test_room_for_names(self):
         # On a version 255, which is what the file system below has.

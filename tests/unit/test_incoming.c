@@ -363,6 +363,78 @@ Test(incoming, rm_drops_both)
 	cr_expect_str_eq(listing(), "a a.error");
 }
 
+Test(incoming, a_note_that_went_with_its_file_is_removed_already)
+{
+	struct tdfs_caller rm = who(7), another = who(8), stranger = who(9);
+	struct stat st;
+	uint64_t ino;
+
+	stranger.uid = 4711;
+	world.code = TDL_ERR_SCHEMA;
+	drop(7, "a", "x\n");
+	cr_expect_eq(unlink_it(7, "a"), 0);
+	cr_expect_str_eq(listing(), "");
+	/* Who removes both asks for it first; to everybody else it has gone. */
+	cr_assert_eq(tdfs_incoming_lookup(in, &rm, "a.error", &st), 0);
+	ino = st.st_ino;
+	cr_expect_eq(st.st_nlink, 0);
+	cr_expect_eq(tdfs_incoming_getattr(in, &rm, ino, &st), 0);
+	cr_expect_eq(tdfs_incoming_getattr(in, &another, ino, &st), ENOENT);
+	cr_expect_eq(tdfs_incoming_lookup(in, &stranger, "a.error", &st), ENOENT);
+	cr_expect_eq(tdfs_incoming_unlink(in, &stranger, "a.error"), ENOENT);
+	cr_expect_eq(unlink_it(8, "a.error"), 0);
+	cr_expect_eq(unlink_it(7, "a.error"), ENOENT);
+	tdfs_incoming_forget(in, ino, 1);
+	/* It is in nobody's way, */
+	for (int i = 0; i < 2; i++) {
+		drop(7, "a", "x\n");
+		cr_expect_str_eq(listing(), "a a.error");
+		cr_expect_str_eq(note("a.error"), "a:1: bad\n");
+		cr_expect_eq(unlink_it(7, "a"), 0);
+	}
+	drop(7, "b", "x\n");
+	cr_expect_eq(rename_it(7, "b", "a.tmp"), 0);
+	cr_expect_str_eq(listing(), "a.tmp a.tmp.error");
+	cr_expect_eq(unlink_it(7, "a.tmp"), 0);
+	/* and is for a moment only. */
+	world.now += 4900;
+	cr_expect(tdfs_incoming_tidy(in));
+	cr_expect_eq(unlink_it(7, "a.error"), 0);
+	world.now += 200;
+	cr_expect_not(tdfs_incoming_tidy(in));
+	cr_expect_eq(unlink_it(7, "a.tmp.error"), ENOENT);
+}
+
+Test(incoming, whoever_copies_a_folder)
+{
+	struct tdfs_caller cp = who(7), another = who(8);
+
+	another.uid = 4711;
+	cr_expect_not(tdfs_incoming_copies(in, &cp));
+	tdfs_incoming_copying(in, &cp, true);
+	cr_expect(tdfs_incoming_copies(in, &cp));
+	cr_expect_not(tdfs_incoming_copies(in, &another));
+	tdfs_incoming_copying(in, &cp, false);
+	cr_expect_not(tdfs_incoming_copies(in, &cp));
+	tdfs_incoming_copying(in, &cp, true);
+	for (int tid = 10; tid < 17; tid++) {
+		struct tdfs_caller one = who(tid);
+
+		tdfs_incoming_copying(in, &one, true);
+	}
+	cr_expect(tdfs_incoming_copies(in, &cp));
+	world.now += 2100;
+	cr_expect_not(tdfs_incoming_copies(in, &cp));
+	/* Its files are there, committed or not. */
+	drop(7, "a", "x\n");
+	cr_expect(tdfs_incoming_copies(in, &cp));
+	cr_expect_not(tdfs_incoming_copies(in, &another));
+	world.now += 6000;
+	cr_expect_not(tdfs_incoming_copies(in, &cp));
+	drop(7, ".a", "x\n");
+	cr_expect(tdfs_incoming_copies(in, &cp));
+}
+
 Test(incoming, notes_are_not_written)
 {
 	struct tdfs_handle *handle;

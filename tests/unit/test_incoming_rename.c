@@ -385,9 +385,9 @@ Test(incoming_names, nor_is_what_the_kernel_remembers_of_them)
 	world.now += 5000;
 	cr_expect_not(tdfs_incoming_tidy(in));
 	cr_expect_eq(lookup(7, "a", NULL), 0);
-	cr_expect_eq(tdfs_incoming_getattr(in, FIRST, &st), 0, "it is open");
+	cr_expect_eq(tdfs_incoming_getattr(in, NULL, FIRST, &st), 0, "it is open");
 	release(handle);
-	cr_expect_eq(tdfs_incoming_getattr(in, FIRST, &st), ESTALE);
+	cr_expect_eq(tdfs_incoming_getattr(in, NULL, FIRST, &st), ESTALE);
 	tdfs_incoming_forget(in, FIRST, 1);
 }
 
@@ -640,7 +640,7 @@ Test(incoming_names, attributes)
 						   TDFS_SET_SIZE | TDFS_SET_MTIME,
 					   &st),
 		     0);
-	cr_expect_eq(tdfs_incoming_getattr(in, ino, &st), 0);
+	cr_expect_eq(tdfs_incoming_getattr(in, NULL, ino, &st), 0);
 	cr_expect_eq(st.st_mode, (mode_t)(S_IFREG | 0755));
 	cr_expect(st.st_uid == 5 && st.st_gid == 6 && st.st_size == 3 && st.st_mtim.tv_sec == 77);
 	cr_expect_eq(st.st_nlink, 1);
@@ -649,5 +649,5 @@ Test(incoming_names, attributes)
 	cr_expect_eq(flush(7, handle), 0);
 	cr_expect_eq(world.commits, 0);
 	release(handle);
-	cr_expect_eq(tdfs_incoming_getattr(in, 1, &st), ESTALE);
+	cr_expect_eq(tdfs_incoming_getattr(in, NULL, 1, &st), ESTALE);
 }
