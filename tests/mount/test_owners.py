@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import os
 import stat
+import struct
 
 import harness
 from dropping import DropCase
@@ -57,6 +58,41 @@ class Notes(TwoUsers):
         self.by(BEN, "cat $S/bad > $I/x; true")
         self.assertEqual(self.attributes("x.error"), (BEN, ANN, 0o400))
         self.by(ANN, "cat $I/x.error", 1)
+
+
+class AccessControlList(harness.TestCase):
+    """Where the table's folder has one, its mode shows the list's mask for the group."""
+
+    needs_fuse = True
+    LISTS = (
+        # the entries of (tag, permissions, id); the mode that the folder shows then, and the mount
+        ([(1, 7, -1), (2, 5, 1), (4, 0, -1), (16, 5, -1), (32, 0, -1)], 0o750, 0o700),
+        ([(1, 7, -1), (2, 7, 1), (4, 5, -1), (16, 7, -1), (32, 5, -1)], 0o775, 0o755),
+        ([(1, 7, -1), (4, 7, -1), (8, 7, 1), (16, 5, -1), (32, 0, -1)], 0o750, 0o750),
+        ([(1, 7, -1), (4, 5, -1), (32, 0, -1)], 0o750, 0o750),
+        # longer than what is looked at: the group may be what it cannot be shown to be
+        ([(1, 7, -1), *((2, 7, n) for n in range(2000)), (4, 5, -1), (16, 7, -1), (32, 0, -1)], 0o770, 0o700),
+    )
+
+    def test_the_mask_is_not_the_groups(self):
+        self.require_root()
+        for entries, below, shown in self.LISTS:
+            root = self.table(rows=[{"id": 1}])
+            value = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+            try:
+                os.setxattr(root, "system.posix_acl_access", value)
+            except OSError as error:
+                if len(entries) > 1000:
+                    continue  # more than the file system takes
+                self.skipTest(f"no access control lists here: {error}")
+            self.assertEqual(stat.S_IMODE(os.stat(root).st_mode), below)
+            os.chown(root, 0, BEN)
+            with self.subTest(shown=oct(shown)), self.mount(root, options=["allow_other"]) as mnt:
+                for name, most in (("", 0o555), ("v0", 0o555), ("latest/data.jsonl", 0o444), ("incoming", 0o777)):
+                    mode = stat.S_IMODE(os.stat(mnt / name).st_mode) & 0o777
+                    self.assertEqual(mode, shown & most, name)
+                may = harness.run(["cat", mnt / "v1/data.jsonl"], user=BEN).status == 0
+                self.assertEqual(may, bool(shown & 0o040))
 
 
 class Removal(TwoUsers):
