@@ -627,6 +627,20 @@ Test(incoming_names, stable_offsets)
 	cr_expect_not(tdfs_incoming_list(in, &offset, name, &ino));
 }
 
+Test(incoming_names, what_was_removed_is_not_cut)
+{
+	struct tdfs_caller caller = who(7);
+	struct stat st = { .st_size = 0 };
+	struct tdfs_handle *handle = create(7, ".a", O_RDWR);
+	uint64_t ino = lookup(7, ".a", NULL);
+
+	cr_expect_eq(flush(7, handle), 0);
+	release(handle);
+	/* truncate() by name has found it when somebody else removes it. */
+	unlink_it(8, ".a");
+	cr_expect_eq(tdfs_incoming_setattr(in, &caller, ino, &st, TDFS_SET_SIZE, &st), ESTALE);
+}
+
 Test(incoming_names, attributes)
 {
 	struct tdfs_caller caller = who(7);
