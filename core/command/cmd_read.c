@@ -3,7 +3,8 @@
  * tinydelta read: the rows of a version, file by file as they are stored. The library compares them
  * with their checksums; what they say is not looked at.
  */
-#include <stdlib.h>
+#include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,40 +14,70 @@
 #include "progress.h"
 
 /* A block of a data file that has checksums of blocks: so each is read once. */
-#define PIECE ((size_t)1 << 20)
+#define BLOCK ((size_t)1 << 20)
+#define PIECE (2 * BLOCK)
 
-/* Writes data file `index`. Returns false with the failure reported. */
-static bool write_file(tdl_snapshot *snapshot, uint64_t index, char *piece,
-		       void (*done)(uint64_t bytes))
+/* What is written at once: blocks, or small files one after the other. */
+struct piece {
+	char *bytes; /* PIECE of output_pages_new(), or NULL */
+	size_t used;
+};
+
+static void free_piece(struct piece *piece)
+{
+	if (piece->bytes != NULL)
+		munmap(piece->bytes, PIECE);
+}
+
+/* Returns false without memory. */
+static bool make_room(struct piece *piece)
+{
+	if (piece->bytes == NULL)
+		piece->bytes = output_pages_new(PIECE);
+	if (piece->bytes == NULL)
+		output_no_memory();
+	return piece->bytes != NULL;
+}
+
+static void write_piece(struct piece *piece)
+{
+	if (piece->used > 0 && output_pages(piece->bytes, PIECE, piece->used))
+		piece->bytes = NULL;
+	piece->used = 0;
+}
+
+/* Adds data file `index`. Returns false with the failure reported, behind the rows before it. */
+static bool add_file(tdl_snapshot *snapshot, uint64_t index, struct piece *piece,
+		     void (*done)(uint64_t bytes))
 {
 	uint64_t at = 0;
+	size_t got = BLOCK;
 	char last = '\n';
 
-	while (!output_failed()) {
+	/* Less is the end. */
+	while (got == BLOCK && !output_failed() && make_room(piece)) {
 		tdl_error error = { 0 };
-		size_t got;
+		char *to = piece->bytes + piece->used;
 
-		if (tdl_snapshot_read_file(snapshot, index, piece, PIECE, at, &got, &error) < 0) {
+		if (tdl_snapshot_read_file(snapshot, index, to, BLOCK, at, &got, &error) < 0) {
+			write_piece(piece);
 			output_finish(NULL);
 			report_error(&error);
 			return false;
 		}
-		if (got == 0)
-			break;
-		output_large(piece, got);
-		last = piece[got - 1];
+		if (got > 0)
+			last = to[got - 1];
+		piece->used += got;
 		at += got;
-		if (done != NULL)
+		if (got < BLOCK && last != '\n')
+			piece->bytes[piece->used++] = '\n';
+		/* Only a whole block fits what may be left, so that none is compared twice. */
+		if (piece->used > PIECE - BLOCK)
+			write_piece(piece);
+		if (done != NULL && got > 0)
 			done(got);
 	}
-	if (last != '\n')
-		output_bytes("\n", 1);
 	return true;
-}
-
-static void free_piece(char **piece)
-{
-	free(*piece);
 }
 
 static int run(const struct command *command, char **argv)
@@ -63,7 +94,7 @@ static int run(const struct command *command, char **argv)
 	tdl_snapshot *snapshot AUTO(unref_snapshot) = NULL;
 	tdl_error error = { 0 };
 	int64_t version = TDL_LATEST;
-	char *piece AUTO(free_piece) = malloc(PIECE);
+	struct piece piece AUTO(free_piece) = { 0 };
 	uint64_t files;
 	struct stat st;
 	bool to_file;
@@ -71,8 +102,6 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (piece == NULL)
-		return report("out of memory");
 	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
 	if (text != NULL && (status = find_version(table, text, &version)) != STATUS_DONE)
@@ -87,8 +116,9 @@ static int run(const struct command *command, char **argv)
 	progress_begin(tdl_snapshot_info(snapshot)->bytes);
 	files = tdl_snapshot_info(snapshot)->files;
 	for (uint64_t i = 0; i < files && !output_failed(); i++)
-		if (!write_file(snapshot, i, piece, to_file ? progress_add : NULL))
+		if (!add_file(snapshot, i, &piece, to_file ? progress_add : NULL))
 			return STATUS_FAILED;
+	write_piece(&piece);
 	progress_end();
 	return output_finish(NULL);
 }

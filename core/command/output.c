@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -28,6 +30,7 @@ static struct {
 	size_t used;
 	int error;
 	bool ready; /* begin_large() was called */
+	bool pipe;  /* known once ready */
 } out;
 
 /* Waits where standard output is not ready and does not block. */
@@ -114,8 +117,8 @@ static void begin_large(void)
 
 	out.ready = true;
 	/* A refusal (the user's limit for pipes is reached) costs speed only. */
-	if (fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode) &&
-	    fcntl(STDOUT_FILENO, F_GETPIPE_SZ) < PIPE_SIZE)
+	out.pipe = fstat(STDOUT_FILENO, &st) == 0 && S_ISFIFO(st.st_mode);
+	if (out.pipe && fcntl(STDOUT_FILENO, F_GETPIPE_SZ) < PIPE_SIZE)
 		fcntl(STDOUT_FILENO, F_SETPIPE_SZ, PIPE_SIZE);
 }
 
@@ -129,6 +132,50 @@ void output_large(const void *bytes, size_t n)
 		begin_large();
 	flush();
 	write_all(bytes, n);
+}
+
+void *output_pages_new(size_t room)
+{
+	void *pages = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED)
+		return NULL;
+	/* Fewer of them to make; a refusal costs speed only. */
+	madvise(pages, room, MADV_HUGEPAGE);
+	return pages;
+}
+
+/* Lends pages to the pipe. What is left is written. */
+static void give_pages(char *bytes, size_t n)
+{
+	while (n > 0 && out.error == 0) {
+		struct iovec pages = { bytes, n };
+		ssize_t done = vmsplice(STDOUT_FILENO, &pages, 1, 0);
+
+		if (done > 0) {
+			bytes += done;
+			n -= (size_t)done;
+		} else if (done == 0 || !try_again()) {
+			break;
+		}
+	}
+	write_all(bytes, n);
+}
+
+bool output_pages(void *pages, size_t room, size_t n)
+{
+	if (!out.ready)
+		begin_large();
+	if (!out.pipe || n <= SMALL) {
+		output_large(pages, n);
+		return false;
+	}
+	flush();
+	give_pages(pages, n);
+	/* The reader may have them for longer than this process lives: they are not written to any
+	 * more, others take their place. */
+	munmap(pages, room);
+	return true;
 }
 
 int output_finish(const char *committed)

@@ -2,6 +2,7 @@
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,14 @@ void output_no_memory(void);
 
 /* The same for what may be large: that goes out without another copy. */
 void output_large(const void *bytes, size_t n);
+
+/*
+ * The same for pages of output_pages_new(), which a pipe takes as they are. Returns whether they
+ * are gone: then they are unmapped, and the next output needs new ones.
+ */
+bool output_pages(void *pages, size_t room, size_t n);
+/* `room` bytes for output_pages(), for munmap(); NULL without memory. Any thread may call it. */
+void *output_pages_new(size_t room);
 
 /*
  * Writes what is buffered and returns the exit status. A failure is reported, unless it is that
