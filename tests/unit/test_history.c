@@ -483,7 +483,7 @@ Test(history, a_log_that_was_set_back)
 	tdl_table_free(table);
 }
 
-static int run(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static int run(const char *format, ...)
 {
 	char command[16384];
 	va_list args;
