@@ -176,11 +176,12 @@ TDL_API int64_t tdl_table_head(tdl_table *table);
 TDL_API int tdl_table_damage(tdl_table *table, tdl_error *error);
 
 /*
- * What was read from a cache of the log, and not from the log: compares the next `budget` commits
- * with it, and where the log was never listed looks for a gap in it first, which takes a second for
- * a million versions. To be called now and then, unhurried, by who has a table open for long. 1: go
- * on; 0: all of it is what it was. Errors: CORRUPT (there is a gap, or the log was rewritten: from
- * there on versions cannot be read any more), IO (a commit could not be read; go on), NOMEM.
+ * Compares the next `budget` commits with what was read of them, or with what a cache of the log
+ * said they were; where the log was never listed it looks for a gap in it first, which takes a
+ * second for a million versions. To be called now and then, unhurried, by who has a table open for
+ * long. 1: go on; 0: that was the last of them, and the next call begins anew. The first time it is
+ * only those that a cache spoke for. Errors: CORRUPT (there is a gap, or the log was rewritten:
+ * from there on versions cannot be read any more), IO (a commit could not be read; go on), NOMEM.
  */
 TDL_API int tdl_table_verify_log(tdl_table *table, uint64_t budget, tdl_error *error);
 

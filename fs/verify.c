@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread that verifies what came from the index. Knows nothing of requests.
+ * The thread that compares the log with what was read of it. Knows nothing of requests.
  */
 #include "verify.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 /* Some hundredths of a core: a million commits take five minutes. */
 #define AT_ONCE	 64
 #define PAUSE_MS 20
+#define AGAIN_MS (60 * 60 * 1000)
+#define AGAIN	 "TINYDELTAFS_VERIFY_MS" /* in the environment: another time than that, for tests */
 
 struct tdfs_verify {
 	tdl_table *table;
@@ -25,13 +28,14 @@ struct tdfs_verify {
 };
 
 /* False at the end. */
-static bool pause_for_a_moment(struct tdfs_verify *verify)
+static bool pause_for(struct tdfs_verify *verify, unsigned ms)
 {
 	struct timespec until;
 	bool stop;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += PAUSE_MS * 1000000L;
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += ms % 1000 * 1000000L;
 	if (until.tv_nsec >= 1000000000L) {
 		until.tv_sec++;
 		until.tv_nsec -= 1000000000L;
@@ -45,21 +49,35 @@ static bool pause_for_a_moment(struct tdfs_verify *verify)
 	return !stop;
 }
 
+/* From the end of one pass to the beginning of the next. */
+static unsigned again_ms(void)
+{
+	const char *text = getenv(AGAIN);
+	unsigned long ms = text == NULL ? 0 : strtoul(text, NULL, 10);
+
+	return ms > 0 && ms <= UINT_MAX ? (unsigned)ms : AGAIN_MS;
+}
+
 static void *run(void *argument)
 {
 	struct tdfs_verify *verify = argument;
+	unsigned again = again_ms(), pause = PAUSE_MS;
 	bool said = false;
 
-	while (pause_for_a_moment(verify)) {
+	while (pause_for(verify, pause)) {
 		tdl_error error;
 		int r = tdl_table_verify_log(verify->table, AT_ONCE, &error);
 
+		/* Once a pass is enough of what may be over soon. */
 		if (r < 0 && (r == TDL_ERR_CORRUPT || !said)) {
 			tdfs_msg(LOG_ERR, "%s: %s", tdl_table_path(verify->table), error.message);
 			said = true;
 		}
-		if (r == 0 || r == TDL_ERR_CORRUPT)
+		if (r == TDL_ERR_CORRUPT)
 			break;
+		if (r == 0)
+			said = false;
+		pause = r == 0 ? again : PAUSE_MS;
 	}
 	return NULL;
 }

@@ -5,9 +5,9 @@
 #include "tinydelta.h"
 
 /*
- * A thread that compares with the log, unhurried and once, what the table was opened with and was
- * not read from the log (tdl_table_verify_log()). What it finds it says in one line; the table
- * knows of it by itself.
+ * A thread that compares the log, unhurried, with what was read of it or said by the index
+ * (tdl_table_verify_log()), and an hour after that begins anew. What it finds it says in one line;
+ * the table knows of it by itself.
  */
 struct tdfs_verify;
 

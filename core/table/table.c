@@ -229,20 +229,22 @@ int tdl_table_refresh(tdl_table *table, tdl_error *error)
 	return tdl__history_refresh(&table->history, error);
 }
 
-/* 1: version `at` is as it was, 0: all that the index covered are. */
+/* 1: version `at` is as it was, 0: there is none. */
 static int verify_one(tdl_table *table, size_t at, tdl_error *error)
 {
 	tdl__history *history = &table->history;
 	uint32_t crc = 0, stamp;
-	bool covered;
+	bool there;
 	int r;
 
 	pthread_rwlock_rdlock(&history->lock);
-	covered = history->from_index && at < history->count && at < table->covered;
-	if (covered)
+	/* What was replayed just now need not be read at once again. */
+	there = at < history->count &&
+		(table->verifies_all || (history->from_index && at < table->covered));
+	if (there)
 		crc = history->versions[at].crc;
 	pthread_rwlock_unlock(&history->lock);
-	if (!covered)
+	if (!there)
 		return 0;
 	r = tdl__log_compare(&history->log, (int64_t)at, crc, true, &stamp, error);
 	return r == 0 ? tdl__history_rewritten(history, (int64_t)at, error) : r;
@@ -259,7 +261,8 @@ int tdl_table_verify_log(tdl_table *table, uint64_t budget, tdl_error *error)
 	for (; r == 1 && budget > 0; budget--) {
 		r = verify_one(table, table->verified, error);
 		/* One that cannot be read must not hold up the others. */
-		table->verified += r != 0;
+		table->verified = r == 0 ? 0 : table->verified + 1;
+		table->verifies_all |= r == 0;
 	}
 	pthread_mutex_unlock(&table->verifying);
 	return r;

@@ -23,7 +23,8 @@ struct tdl_table {
 	int64_t replay_ms; /* how long the rest took to replay when it was opened */
 	bool replayed;	   /* made by tdl__table_replayed(): reads and writes no index */
 	pthread_mutex_t verifying;
-	size_t verified; /* under it: commits that tdl_table_verify_log() has looked at */
+	size_t verified;   /* under it: commits that this pass of tdl_table_verify_log() saw */
+	bool verifies_all; /* under it: what the index covered was compared once already */
 	pthread_mutex_t publishing; /* one commit at a time takes the next version number */
 };
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import time
 
 from harness import TestCase
 
@@ -25,6 +26,28 @@ class Damage(TestCase):
 
     def log_file(self, version):
         return self.table_path / "_delta_log" / f"{version:020d}.json"
+
+    def test_a_commit_that_changes_under_a_mount(self):
+        """It was read from the log, or the index said what it is: both are looked at again, and a
+        mount that has found nothing wrong goes on looking."""
+        self.tinydelta("history", self.table_path)
+        with self.mount(self.table_path, env={"TINYDELTAFS_VERIFY_MS": "50"}) as mnt:
+            (mnt / "incoming/mine").write_bytes(b'{"id":3}\n')
+            self.append(self.table_path, b'{"id":4}\n')
+            self.assertEqual(mnt.read("latest/data.jsonl").count(b"\n"), 5)
+            time.sleep(0.5)  # some passes, in which nothing is found
+            self.assertEqual(mnt.log(), "")
+            self.rewrite(4, alone=True, numRecords=2)
+            mnt.expect_log("the log of .* was rewritten: version 4 is not what it was; mount anew")
+            self.wait_for(lambda: mnt.log() != "", "the mount to notice it")
+            self.assertEqual(len(mnt.log().splitlines()), 1)
+            self.assertEqual(mnt.read("v3/data.jsonl"), b"".join(ROWS))
+            self.fails_with_eio((mnt / "v4/data.jsonl").read_bytes)
+            self.fails_with_eio((mnt / "latest/data.jsonl").read_bytes)
+            mnt.expect_log("incoming/late: ")
+            self.fails_with_eio(lambda: (mnt / "incoming/late").write_bytes(b'{"id":5}\n'))
+            mnt.allow_log("v4|latest|version 4")
+        self.assertEqual(self.versions(self.table_path)[-1], 5)
 
     def part(self, version):
         """The data file that a version added."""
