@@ -71,8 +71,16 @@ class Calls(DropCase):
             with self.assertRaises(OSError) as caught:
                 os.getxattr(path, name)
             self.assertIn(caught.exception.errno, (errno.ENODATA, errno.EOPNOTSUPP))
+
+    def test_of_the_folder(self):
+        """Refused, but for programs that copy a folder: whose user has dropped a file just now."""
+        for name in ("user.a", ACL):
+            with self.assertRaises(PermissionError):
+                os.setxattr(self.inc, name, access_list(1) if name == ACL else b"1")
+        (self.inc / ".x").write_bytes(b"")
+        os.setxattr(self.inc, "user.a", b"1")
         with self.assertRaises(OSError):
-            os.setxattr(self.inc, "user.a", b"1")
+            os.getxattr(self.inc, "user.a")
 
     def test_of_what_is_read_only(self):
         for name in ("v0", "v0/data.jsonl", "history/v0.json", "latest", ""):
