@@ -566,6 +566,12 @@ void tdfs_incoming_start(struct tdfs_incoming *incoming)
 	struct tdfs_daemon *daemon = incoming->daemon;
 	sigset_t all, before;
 
+	/* A signal may end it all before it has begun. */
+	pthread_mutex_lock(&daemon->stop_lock);
+	if (daemon->stopped) {
+		pthread_mutex_unlock(&daemon->stop_lock);
+		return;
+	}
 	daemon->sees = tdfs_proc_is_ours();
 	daemon->moment = tdfs_moment_open();
 	tdfs_scan_begin();
@@ -578,6 +584,7 @@ void tdfs_incoming_start(struct tdfs_incoming *incoming)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!daemon->keeps_house)
 		say(daemon, NULL, "no thread for housekeeping");
+	pthread_mutex_unlock(&daemon->stop_lock);
 }
 
 bool tdfs_incoming_later(struct tdfs_incoming *incoming, uid_t uid, enum tdfs_queue queue,
