@@ -82,16 +82,13 @@ static int first_commit(const char *path, const tdl_schema *schema, tdl__text *t
 			tdl_error *error)
 {
 	static const tdl_version_info nothing = { .version = -1 };
-	_cleanup_text_ tdl__text lines = { 0 };
 	char id[UUID_STR_LEN];
 	uuid_t uuid;
 
 	uuid_generate_random(uuid);
 	uuid_unparse_lower(uuid, id);
-	tdl__action_metadata(&lines, id, schema);
-	if (lines.failed)
-		return tdl__fail_nomem(error);
-	tdl__commit_info(text, tdl__now_ms(), "CREATE", -1, -1, NULL, lines.p, lines.n);
+	tdl__action_metadata(text, id, schema);
+	tdl__commit_info(text, tdl__now_ms(), "CREATE", -1, -1, NULL);
 	if (text->failed)
 		return tdl__fail_nomem(error);
 	return tdl__commit_check(path, text, &nothing, true, error);

@@ -34,42 +34,43 @@ static void part_name(char out[PART_NAME_MAX], const char *hex)
 /* ---- The text of a commit ------------------------------------------------------------------ */
 
 void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
-		      int64_t read_version, int64_t previous, const tdl_commit_options *options,
-		      const char *lines, size_t length)
+		      int64_t read_version, int64_t previous, const tdl_commit_options *options)
 {
+	_cleanup_text_ tdl__text info = { 0 };
 	uint64_t count = 0;
-	size_t start = text->n;
 	uint32_t crc;
 
-	for (size_t i = 0; i < length; i++)
-		count += lines[i] == '\n';
-	tdl__text_format(text, "{\"commitInfo\":{\"timestamp\":%" PRId64 ",\"operation\":\"%s\"",
+	for (size_t i = 0; i < text->n; i++)
+		count += text->p[i] == '\n';
+	tdl__text_format(&info, "{\"commitInfo\":{\"timestamp\":%" PRId64 ",\"operation\":\"%s\"",
 			 timestamp, operation);
 	if (read_version >= 0)
-		tdl__text_format(text, ",\"readVersion\":%" PRId64, read_version);
+		tdl__text_format(&info, ",\"readVersion\":%" PRId64, read_version);
 	else
-		tdl__text_format(text, ",\"readVersion\":null");
+		tdl__text_format(&info, ",\"readVersion\":null");
 	if (options != NULL && options->user_name != NULL) {
-		tdl__text_add(text, ",\"userName\":", 12);
-		tdl__text_quote(text, options->user_name, strlen(options->user_name));
+		tdl__text_add(&info, ",\"userName\":", 12);
+		tdl__text_quote(&info, options->user_name, strlen(options->user_name));
 	}
 	if (options != NULL && options->source != NULL) {
-		tdl__text_add(text, ",\"source\":", 10);
-		tdl__text_quote(text, options->source, strlen(options->source));
+		tdl__text_add(&info, ",\"source\":", 10);
+		tdl__text_quote(&info, options->source, strlen(options->source));
 	}
 	tdl__text_format(
-		text, ",\"engineInfo\":\"tinydeltafs/" TINYDELTA_VERSION "\",\"actions\":%" PRIu64,
+		&info, ",\"engineInfo\":\"tinydeltafs/" TINYDELTA_VERSION "\",\"actions\":%" PRIu64,
 		count);
 	if (previous >= 0)
-		tdl__text_format(text, ",\"previous\":%" PRId64, previous);
+		tdl__text_format(&info, ",\"previous\":%" PRId64, previous);
 	else
-		tdl__text_format(text, ",\"previous\":null");
-	if (text->failed)
-		return;
+		tdl__text_format(&info, ",\"previous\":null");
 	/* Last, and over all but itself: no byte of the commit may change and not be missed. */
-	crc = tdl__crc32c(0, text->p + start, text->n - start);
-	tdl__text_format(text, ",\"crc32c\":%" PRIu32 "}}\n", tdl__crc32c(crc, lines, length));
-	tdl__text_add(text, lines, length);
+	if (!info.failed && !text->failed) {
+		crc = tdl__crc32c(0, info.p, info.n);
+		crc = tdl__crc32c(crc, text->p, text->n);
+		tdl__text_format(&info, ",\"crc32c\":%" PRIu32 "}}\n", crc);
+	}
+	text->failed |= info.failed;
+	tdl__text_put_before(text, info.p, info.n);
 }
 
 int tdl__commit_check(const char *table, const tdl__text *text, const tdl_version_info *base,
@@ -101,16 +102,13 @@ static int64_t time_after(int64_t previous)
 	return previous >= now && previous - now <= lead_max ? previous + 1 : now;
 }
 
-/* One line for each file of a version, removed or added. */
-static void each_file(tdl__history *history, const tdl__version *version, bool is_add,
-		      tdl__text *lines)
+/* The lines of some files of a version. With the read lock held. */
+static void some_files(const tdl__filelist *files, uint64_t first, uint64_t end, bool is_add,
+		       tdl__text *lines)
 {
-	const tdl__filelist *files = &history->files;
 	char path[TDL__PATH_MAX + 1];
 
-	pthread_rwlock_rdlock(&history->lock);
-	for (uint64_t i = 0; i < version->files; i++) {
-		uint64_t index = files->lists[version->list].first + i;
+	for (uint64_t index = first; index < end; index++) {
 		tdl__file_key key = tdl__filelist_key(files, index);
 		tdl__sums sums = tdl__filelist_sums(files, index);
 
@@ -121,7 +119,24 @@ static void each_file(tdl__history *history, const tdl__version *version, bool i
 		else
 			tdl__action_remove(lines, path);
 	}
-	pthread_rwlock_unlock(&history->lock);
+}
+
+/* One line for each file of a version, removed or added. Commits of others do not wait for all of
+ * them: the lock is given up between. */
+static void each_file(tdl__history *history, const tdl__version *version, bool is_add,
+		      tdl__text *lines)
+{
+	const uint64_t most = 1024;
+
+	for (uint64_t from = 0; from < version->files; from += most) {
+		uint64_t left = version->files - from, first;
+
+		pthread_rwlock_rdlock(&history->lock);
+		first = history->files.lists[version->list].first + from;
+		some_files(&history->files, first, first + (left < most ? left : most), is_add,
+			   lines);
+		pthread_rwlock_unlock(&history->lock);
+	}
 }
 
 /* What the next commit is built on. */
@@ -135,10 +150,9 @@ static int make_text(tdl_table *table, enum tdl__change change, const tdl__part 
 		     tdl__text *text, tdl_error *error)
 {
 	static const char *const names[] = { "APPEND", "OVERWRITE", "RESTORE" };
-	_cleanup_text_ tdl__text lines = { 0 };
 
 	if (change != TDL__APPEND)
-		each_file(&table->history, &base->version, false, &lines);
+		each_file(&table->history, &base->version, false, text);
 	if (change == TDL__RESTORE) {
 		tdl__version old;
 		tdl_version_info info;
@@ -147,17 +161,17 @@ static int make_text(tdl_table *table, enum tdl__change change, const tdl__part 
 		if (r < 0)
 			return r;
 		if (info.schema != base->info.schema)
-			tdl__action_metadata(&lines, info.table_id, info.schema);
-		each_file(&table->history, &old, true, &lines);
+			tdl__action_metadata(text, info.table_id, info.schema);
+		each_file(&table->history, &old, true, text);
 	} else {
 		char name[PART_NAME_MAX];
 
 		part_name(name, part->hex);
-		tdl__action_add(&lines, name, part->size, part->num_records, &part->sums);
+		tdl__action_add(text, name, part->size, part->num_records, &part->sums);
 	}
 	tdl__commit_info(text, time_after(base->info.time), names[change], base->info.version,
-			 base->version.crc, options, lines.p != NULL ? lines.p : "", lines.n);
-	if (lines.failed || text->failed)
+			 base->version.crc, options);
+	if (text->failed)
 		return tdl__fail_nomem(error);
 	return tdl__commit_check(table->path, text, &base->info, change == TDL__APPEND, error);
 }

@@ -44,11 +44,10 @@ int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int
 int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mode_t mode,
 		       tdl_error *error);
 
-/* The line of commitInfo, and the lines that follow it. `previous` is the CRC-32C of the commit
- * file before, or -1. */
+/* Puts the line of commitInfo before a commit's other lines, which are all of `text`. `previous` is
+ * the CRC-32C of the commit file before, or -1. */
 void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
-		      int64_t read_version, int64_t previous, const tdl_commit_options *options,
-		      const char *lines, size_t length);
+		      int64_t read_version, int64_t previous, const tdl_commit_options *options);
 
 /*
  * Whether a commit that is about to be published could be replayed, by everybody, on top of `base`

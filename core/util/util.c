@@ -55,6 +55,18 @@ void tdl__text_add(tdl__text *text, const char *bytes, size_t n)
 	text->p[text->n] = '\0';
 }
 
+void tdl__text_put_before(tdl__text *text, const char *bytes, size_t n)
+{
+	if (text->failed || !tdl__reserve(&text->p, &text->cap, text->n + n + 1, 1)) {
+		text->failed = true;
+		return;
+	}
+	memmove(text->p + n, text->p, text->n);
+	memcpy(text->p, bytes, n);
+	text->n += n;
+	text->p[text->n] = '\0';
+}
+
 void tdl__text_format(tdl__text *text, const char *format, ...)
 {
 	char buf[512];

@@ -57,6 +57,8 @@ typedef struct tdl__text {
 } tdl__text;
 
 void tdl__text_add(tdl__text *text, const char *bytes, size_t n);
+/* Puts bytes before all that is there. */
+void tdl__text_put_before(tdl__text *text, const char *bytes, size_t n);
 void tdl__text_format(tdl__text *text, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Adds bytes as a JSON string: exactly where they are UTF-8; else made printable before. */

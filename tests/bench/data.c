@@ -164,24 +164,22 @@ static void make_part(struct table *table, bool shared, char name[64])
 static void make_commit(struct table *table, int64_t version, bool overwrite, const char *part,
 			const char *before)
 {
-	tdl__text lines = { 0 }, text = { 0 };
+	tdl__text text = { 0 };
 	char name[TDL__LOG_NAME_MAX];
 	int fd;
 
 	if (overwrite && before[0] != '\0')
-		tdl__action_remove(&lines, before);
-	tdl__action_add(&lines, part, table->content.n, table->content.rows, &table->content.sums);
+		tdl__action_remove(&text, before);
+	tdl__action_add(&text, part, table->content.n, table->content.rows, &table->content.sums);
 	tdl__commit_info(&text, INT64_C(1700000000000) + version * 1000,
-			 overwrite ? "OVERWRITE" : "APPEND", version - 1, table->previous, NULL,
-			 lines.p, lines.n);
-	if (lines.failed || text.failed)
+			 overwrite ? "OVERWRITE" : "APPEND", version - 1, table->previous, NULL);
+	if (text.failed)
 		errx(1, "out of memory");
 	tdl__log_name(name, version);
 	fd = create(table->log, name);
 	write_all(fd, text.p, text.n);
 	close(fd);
 	table->previous = tdl__crc32c(0, text.p, text.n);
-	tdl__text_free(&lines);
 	tdl__text_free(&text);
 }
 
