@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,6 +63,19 @@ struct tdfs_daemon {
 
 /* ---- The disk ----------------------------------------------------------------------------- */
 
+/* Descriptors that drops do not get: with these everybody can still read, list and remove. */
+#define KEPT_BACK 32
+
+/* Whether a descriptor is among the last that this process may have, which gets the lowest that is
+ * free. Of a process that may have few in all nothing is kept back. */
+static bool is_kept_back(int fd)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	       limit.rlim_cur > 4 * (rlim_t)KEPT_BACK && (rlim_t)fd >= limit.rlim_cur - KEPT_BACK;
+}
+
 static int staged_create(void *context, const char *name, void **file, int *fd)
 {
 	struct tdfs_daemon *daemon = context;
@@ -74,6 +88,11 @@ static int staged_create(void *context, const char *name, void **file, int *fd)
 	pthread_mutex_unlock(&daemon->staging_lock);
 	if (code < 0)
 		return tdfs_errno(&error);
+	if (is_kept_back(tdl_staged_fd(staged))) {
+		tdl_staged_remove(staged, NULL);
+		tdl_staged_free(staged);
+		return ENFILE;
+	}
 	*file = staged;
 	*fd = tdl_staged_fd(staged);
 	return 0;

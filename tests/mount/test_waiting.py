@@ -2,12 +2,14 @@
 """What many files in incoming/ cost: memory, descriptors, the time to list them."""
 
 import contextlib
+import errno
 import os
 import re
 import signal
 import unittest
 
 from dropping import DropCase
+from harness import TestCase
 
 SANITIZED = any(os.environ.get(name) for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
 
@@ -98,3 +100,32 @@ class Listing(DropCase):
                     os.mknod(self.inc / f"new{n}")
         self.assertEqual(len(seen), len(set(seen)))
         self.assertLessEqual(stay, set(seen))
+
+
+class KeptBack(TestCase):
+    """Files that are open use up descriptors; some are kept for everybody else."""
+
+    needs_fuse = True
+
+    def test_reading_listing_and_removing_go_on(self):
+        table = self.table(rows=[{"id": 1}])
+        limit = ["prlimit", "--nofile=256:256", "--"]
+        with self.mount(table, wrapper=limit) as mnt, contextlib.ExitStack() as held:
+            incoming = mnt / "incoming"
+            with self.assertRaises(OSError) as refused:
+                for number in range(300):
+                    held.enter_context(open(incoming / f"f{number:03}", "wb"))
+            self.assertIn(refused.exception.errno, (errno.EMFILE, errno.ENFILE))
+            self.assertGreater(number, 100)
+            for _ in range(3):
+                self.assertEqual(mnt.read("v1/data.jsonl"), b'{"id":1}\n')
+                self.assertEqual(len(os.listdir(incoming)), number)
+                self.assertIn(b'"version":1', mnt.read("history/latest.json"))
+                self.assertEqual(sorted(mnt.names()), ["history", "incoming", "latest", "v0", "v1"])
+            # What is not there was not made.
+            self.assertFalse((incoming / f"f{number:03}").exists())
+            held.close()
+            for name in os.listdir(incoming):
+                os.unlink(incoming / name)
+            (incoming / "good").write_bytes(b'{"id":2}\n')
+            self.assertEqual(mnt.read("latest/data.jsonl"), b'{"id":1}\n{"id":2}\n')
