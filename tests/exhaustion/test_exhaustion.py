@@ -75,6 +75,10 @@ class Exhausted(TestCase):
         self.tinydelta("create", self.root, "id:int")
         self.append(self.root, ROWS)
 
+    def umount(self, mnt):
+        """The daemon's own first look at its mount may be under way."""
+        self.wait_for(lambda: harness.run(["umount", mnt.point]).status == 0, "the umount")
+
     # -- one request --
 
     def attempt(self, name, call):
@@ -228,7 +232,7 @@ class Descriptors(Exhausted):
                     mnt.allow_log(".")
                     with self.left(mnt, count):
                         if how == "umount":
-                            self.ok(["umount", mnt.point])
+                            self.umount(mnt)
                         else:
                             mnt.daemon.send_signal(signal.SIGTERM)
                         self.assertEqual(mnt.daemon.wait(BOUND), 0)
@@ -322,7 +326,7 @@ class Memory(Preloaded):
                 mnt.allow_log(".")
                 self.order(fail=1 << 40)
                 if how == "umount":
-                    self.ok(["umount", mnt.point])
+                    self.umount(mnt)
                 else:
                     mnt.daemon.send_signal(signal.SIGTERM)
                 self.assertEqual(mnt.daemon.wait(BOUND), 0)

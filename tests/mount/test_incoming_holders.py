@@ -282,7 +282,7 @@ class Killed(DropCase):
                 self.wait_for(self.wrote, "the first row")
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
-                self.wait_for(lambda: os.path.exists(self.inc / "k.error"), "k.error")
+                self.wait_for(lambda: "k.error" in os.listdir(self.inc), "k.error")
             self.drop("rm $I/k")
 
     def test_with_threads(self):

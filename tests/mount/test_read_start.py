@@ -291,7 +291,8 @@ class Starting(TestCase):
 
     def test_umount_ends_it(self):
         with self.mount(self.table_path, self.point) as mnt:
-            self.ok(["umount", self.point])
+            # The daemon's own first look at its mount may be under way.
+            self.wait_for(lambda: harness.run(["umount", self.point]).status == 0, "the umount")
             mnt.daemon.wait(harness.SOON)
             mnt.finish()
 

@@ -37,7 +37,8 @@ class Killed(Drops):
     def assertSpoilt(self, number, wait=False):
         """Nothing is committed, and the file is there with the reason."""
         if wait:
-            self.wait_for(lambda: os.path.exists(self.incoming / "k.error"), "a reason")
+            # A note that this thread has just removed is still shown to it, so it asks for the list.
+            self.wait_for(lambda: "k.error" in os.listdir(self.incoming), "a reason")
         self.assertCommitted()
         self.assertLeft("k", "k.error")
         self.assertRegex(self.reason("k"), rf"incomplete: its writer .* was killed by signal {int(number)}\b")
