@@ -474,15 +474,20 @@ static void end_requests(struct tdfs_daemon *daemon)
 	daemon->closes = daemon->waits = daemon->renames = daemon->background = NULL;
 }
 
+static struct tdfs_daemon *volatile left_to_stuck_threads;
+
 static void daemon_free(struct tdfs_daemon *daemon)
 {
 	if (!daemon)
 		return;
 	end_requests(daemon);
 	tdfs_user_names_free(daemon->users);
-	/* A thread that is stuck in /proc may come back to what it looked for. */
-	if (!tdfs_pool_free(daemon->scans, 1000) || !tdfs_pool_free(daemon->looks, 1000))
+	/* A thread that is stuck in /proc may come back to what it looked for: all of it stays, and
+	 * can be found, until the process is gone. */
+	if (!tdfs_pool_free(daemon->scans, 1000) || !tdfs_pool_free(daemon->looks, 1000)) {
+		left_to_stuck_threads = daemon;
 		return;
+	}
 	if (daemon->moment >= 0)
 		close(daemon->moment);
 	sem_destroy(&daemon->commits);
