@@ -310,12 +310,18 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 
 	if ((table->flags & TDL_OPEN_READ_ONLY) != 0)
 		return tdl__fail(error, TDL_ERR_MISUSE, "%s was opened read-only", table->path);
-	r = open_incoming(table, &incoming, error);
-	if (r < 0)
-		return r;
-	why = make_any_folder(table, incoming, name, &dir, &locked);
-	if (why != 0)
-		return tdl__cannot_stage(table, why, error);
+	/* One that is gone was an empty one that gave way to another's. */
+	for (int tries = 0;; tries++) {
+		r = open_incoming(table, &incoming, error);
+		if (r < 0)
+			return r;
+		why = make_any_folder(table, incoming, name, &dir, &locked);
+		if (why == 0)
+			break;
+		if (tries == 5 || is_there(table->dir, TDL__INCOMING_DIR, incoming))
+			return tdl__cannot_stage(table, why, error);
+		close(tdl__steal_fd(&incoming));
+	}
 	staging = calloc(1, sizeof *staging);
 	if (staging == NULL || (staging->name = strdup(name)) == NULL) {
 		free(staging);
