@@ -61,7 +61,7 @@ class LastClose(DropCase):
             "r, w = os.pipe()\n"
             "if os.fork() == 0:\n"
             "    if os.fork() == 0:\n"
-            "        os.close(r); os.setsid(); time.sleep(.6); f.write(d); f.close(); os._exit(0)\n"
+            "        os.close(r); os.setsid(); time.sleep(3); f.write(d); f.close(); os._exit(0)\n"
             "    os._exit(0)\n"
             "os.close(w); os.wait(); f.close(); assert os.listdir(I) == ['a'], os.listdir(I)\n"
             "os.read(r, 1); assert os.listdir(I) == []"
