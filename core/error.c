@@ -8,49 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "json/scan.h"
-
-char *tdl__printable(char *out, size_t cap, const char *text, size_t n)
-{
-	static const char hex[] = "0123456789abcdef";
-	size_t at = 0, used = 0, whole = 0;
-
-	if (cap == 0)
-		return out;
-	/* `whole` is the last end that leaves room for the dots. */
-	while (at < n) {
-		size_t len = tdl__utf8_length(text + at, n - at);
-		bool plain = len > 0 && !tdl__breaks_line(text + at, len);
-		size_t need = plain ? len : 4;
-
-		if (len == 0 || !plain)
-			len = 1;
-		if (used + need >= cap)
-			break;
-		if (used + 3 < cap)
-			whole = used;
-		if (plain) {
-			memcpy(out + used, text + at, len);
-		} else {
-			unsigned char c = (unsigned char)text[at];
-
-			memcpy(out + used, "\\x", 2);
-			out[used + 2] = hex[c >> 4];
-			out[used + 3] = hex[c & 15];
-		}
-		used += need;
-		at += len;
-		if (used + 3 < cap)
-			whole = used;
-	}
-	if (at < n) {
-		used = whole;
-		for (int i = 0; i < 3 && used + 1 < cap; i++)
-			out[used++] = '.';
-	}
-	out[used] = '\0';
-	return out;
-}
+#include "util/escape.h"
 
 __attribute__((format(printf, 4, 0))) static void fill(tdl_error *error, int code, int os_error,
 						       const char *format, va_list args)

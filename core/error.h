@@ -29,11 +29,4 @@ int tdl__fail_at(tdl_error *error, int code, int64_t version, uint64_t line, uin
 
 int tdl__fail_nomem(tdl_error *error);
 
-/*
- * Writes up to `n` bytes of hostile text into `out` (size `cap`, always NUL-terminated): invalid
- * UTF-8 and control bytes, U+0085, U+2028 and U+2029 become \xNN; what does not fit ends in "...".
- * Returns out.
- */
-char *tdl__printable(char *out, size_t cap, const char *text, size_t n);
-
 #endif

@@ -4,7 +4,6 @@
  * undone here, in the opposite order.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "opts.h"
 #include "remount.h"
 #include "serve.h"
+#include "util/util.h"
 #include "versions/open_file.h"
 #include "versions/passthrough.h"
 #include "versions/tree.h"
@@ -71,18 +71,6 @@ static void log_of_libfuse(enum fuse_log_level level, const char *format, va_lis
 	text = strncmp(line, "fuse: ", 6) == 0 ? line + 6 : line;
 	/* Where passthrough is not to be had, reads go the ordinary way. */
 	tdfs_msg(strncmp(text, "passthrough_", 12) == 0 ? LOG_DEBUG : (int)level, "%s", text);
-}
-
-/* What is opened later must not take the place of a standard stream. */
-static void open_standard_streams(void)
-{
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		close(fd);
 }
 
 static void raise_descriptor_limit(void)
@@ -290,7 +278,8 @@ int main(int argc, char **argv)
 	char why[TDL_MESSAGE_MAX];
 	int status = EXIT_USAGE;
 
-	open_standard_streams();
+	if (!tdl__open_standard_streams())
+		return EXIT_FAILURE;
 	if (tdfs_options_parse(&options, argc > 0 ? argc - 1 : 0, argv + 1, why, sizeof why) < 0) {
 		tdfs_msg(LOG_ERR, "%s (see tinydeltafs -h)", why);
 	} else if (options.help || options.show_version) {

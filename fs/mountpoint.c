@@ -22,6 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/mountinfo.h"
+#include "util/util.h"
+
 #define FUSE_TYPE     "fuse.tinydeltafs"
 #define CLAIM_MS      20000
 #define CLAIM_STEP_MS 20
@@ -41,82 +44,33 @@ static int refuse(char *why, size_t size, const char *format, ...)
 
 /* ---- The list of mounts ------------------------------------------------------------------- */
 
-/* Undoes the octal escapes of the list of mounts, in place: all of them, where getmntent() of some
- * releases leaves "#" as it is written. */
-static void unescape(char *text)
-{
-	char *out = text;
-
-	for (const char *in = text; *in != '\0'; out++) {
-		if (in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] >= '0' && in[2] <= '7' &&
-		    in[3] >= '0' && in[3] <= '7') {
-			*out = (char)((in[1] - '0') << 6 | (in[2] - '0') << 3 | (in[3] - '0'));
-			in += 4;
-		} else {
-			*out = *in++;
-		}
-	}
-	*out = '\0';
-}
-
+/* A mount whose texts lie in its line. */
 struct mount_line {
-	dev_t device;
-	char *at, *type, *source;
+	char *text;
+	struct tdl__mount mount;
 };
 
-static void mount_line_clear(struct mount_line *line)
-{
-	free(line->at);
-	free(line->type);
-	free(line->source);
-	*line = (struct mount_line){ 0 };
-}
-
-/* "ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS [TAG...] - TYPE SOURCE OPTIONS" */
-static bool read_mount_line(const char *text, struct mount_line *line)
-{
-	const char *rest = strstr(text, " - ");
-	unsigned major_number, minor_number;
-
-	*line = (struct mount_line){ 0 };
-	if (rest == NULL ||
-	    sscanf(text, "%*s %*s %u:%u %*s %ms", &major_number, &minor_number, &line->at) != 3 ||
-	    sscanf(rest, " - %ms %ms", &line->type, &line->source) != 2) {
-		mount_line_clear(line);
-		return false;
-	}
-	line->device = makedev(major_number, minor_number);
-	unescape(line->at);
-	unescape(line->source);
-	return true;
-}
-
-/* The file system on top at `path`, as the mount table has it. */
+/* The file system on top at `path`, as the mount table has it. Where it is true the caller frees
+ * found->text. */
 static bool mounted_at(const char *path, struct mount_line *found)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
-	char *text = NULL;
+	_cleanup_free_ char *text = NULL;
+	struct tdl__mount mount;
 	size_t size = 0;
 
 	*found = (struct mount_line){ 0 };
 	/* Later lines lie over earlier ones. */
 	while (mounts != NULL && getline(&text, &size, mounts) > 0) {
-		struct mount_line line;
-
-		if (!read_mount_line(text, &line))
+		if (!tdl__mountinfo_read(text, &mount) || strcmp(mount.at, path) != 0)
 			continue;
-		if (strcmp(line.at, path) == 0) {
-			struct mount_line last = *found;
-
-			*found = line;
-			line = last;
-		}
-		mount_line_clear(&line);
+		free(found->text);
+		*found = (struct mount_line){ tdl__steal(text), mount };
+		size = 0;
 	}
-	free(text);
 	if (mounts != NULL)
 		fclose(mounts);
-	return found->at != NULL;
+	return found->text != NULL;
 }
 
 /* ---- Finding the two places --------------------------------------------------------------- */
@@ -178,10 +132,10 @@ static int check(const char *table, const char *mountpoint, int claim, char *why
 	if (!S_ISDIR(mount_st.st_mode))
 		return refuse(why, size, "%s: a mount point must be a directory", mountpoint);
 	taken = mounted_at(mountpoint, &line) &&
-		(strcmp(line.type, FUSE_TYPE) == 0 || covered(mountpoint, claim));
+		(strcmp(line.mount.type, FUSE_TYPE) == 0 || covered(mountpoint, claim));
 	if (taken)
-		refuse(why, size, "%s: already mounted (%s)", mountpoint, line.source);
-	mount_line_clear(&line);
+		refuse(why, size, "%s: already mounted (%s)", mountpoint, line.mount.source);
+	free(line.text);
 	if (taken)
 		return -1;
 	if (table_st.st_dev == mount_st.st_dev && table_st.st_ino == mount_st.st_ino)
@@ -323,9 +277,9 @@ dev_t tdfs_place_device(int fd, const char *path, dev_t below)
 	device = device_at(path);
 	if (device == below || !mounted_at(path, &line))
 		return 0;
-	if (line.device != device || strncmp(line.type, "fuse.", 5) != 0)
+	if (line.mount.device != device || strncmp(line.mount.type, "fuse.", 5) != 0)
 		device = 0;
-	mount_line_clear(&line);
+	free(line.text);
 	return device;
 }
 
@@ -353,15 +307,13 @@ static bool unmount_one(dev_t device)
 	size_t size = 0;
 
 	while (!unmounted && mounts != NULL && getline(&text, &size, mounts) > 0) {
-		struct mount_line line;
+		struct tdl__mount mount;
 
-		if (!read_mount_line(text, &line))
-			continue;
 		/* What lies over it is not ours to take away. */
-		if (line.device == device && tdfs_place_shows(line.at, device))
-			unmounted = umount2(line.at, MNT_DETACH | UMOUNT_NOFOLLOW) == 0 ||
-				    run_fusermount(line.at);
-		mount_line_clear(&line);
+		if (tdl__mountinfo_read(text, &mount) && mount.device == device &&
+		    tdfs_place_shows(mount.at, device))
+			unmounted = umount2(mount.at, MNT_DETACH | UMOUNT_NOFOLLOW) == 0 ||
+				    run_fusermount(mount.at);
 	}
 	free(text);
 	if (mounts != NULL)

@@ -20,6 +20,8 @@
 #include <time.h>
 
 #include "sink.h"
+#include "util/escape.h"
+#include "util/hash.h"
 
 #define PROGRAM	   "tinydeltafs"
 #define LINE_MAX_  2048
@@ -73,62 +75,6 @@ int tdfs_msg_log(const char *path)
 int tdfs_msg_log_fd(void)
 {
 	return state.sink.log;
-}
-
-/* The length of the well-formed UTF-8 character at `s`, 0 where there is none. */
-static size_t character(const unsigned char *s)
-{
-	size_t length = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-
-	if (length == 0 || s[0] > 0xf4)
-		return 0;
-	/* A NUL is no continuation byte, so this stops at the end of the text. */
-	for (size_t i = 1; i < length; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return length;
-}
-
-/* C0 and C1 controls, U+2028 and U+2029, and the marks that turn the direction of text. */
-static bool harmless(const unsigned char *s, size_t length)
-{
-	if (length == 1)
-		return s[0] >= 0x20 && s[0] != 0x7f;
-	if (length == 2)
-		return s[0] != 0xc2 || s[1] >= 0xa0;
-	if (length == 3 && s[0] == 0xe2 && s[1] == 0x80)
-		return s[2] < 0xa8 || s[2] > 0xae;
-	if (length == 3 && s[0] == 0xe2 && s[1] == 0x81)
-		return s[2] < 0xa6 || s[2] > 0xa9;
-	return true;
-}
-
-static void escape(char *out, size_t size, const char *text)
-{
-	const unsigned char *s = (const unsigned char *)text;
-	size_t used = 0;
-
-	while (*s != '\0') {
-		size_t length = character(s);
-
-		if (length > 0 && harmless(s, length)) {
-			if (used + length >= size)
-				break;
-			memcpy(out + used, s, length);
-			used += length;
-			s += length;
-			continue;
-		}
-		/* One byte at a time; what follows an escaped byte is judged anew. */
-		if (used + 4 >= size)
-			break;
-		snprintf(out + used, size - used, "\\x%02x", (unsigned)*s++);
-		used += 4;
-	}
-	out[used] = '\0';
 }
 
 /* ---- The queue ---------------------------------------------------------------------------- */
@@ -283,7 +229,7 @@ static void put(int priority, const char *text)
 	char clean[LINE_MAX_];
 	struct timespec now;
 
-	escape(clean, sizeof clean, text);
+	tdl__printable(clean, sizeof clean, text, strlen(text));
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (state.threaded)
 		queue(priority, &now, clean);
@@ -305,15 +251,6 @@ void tdfs_msg(int priority, const char *format, ...)
 	pthread_mutex_unlock(&state.lock);
 }
 
-static uint64_t hash_of(const char *text)
-{
-	uint64_t hash = 14695981039346656037u;
-
-	for (; *text != '\0'; text++)
-		hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-	return hash == 0 ? 1 : hash;
-}
-
 void tdfs_msg_fault(const char *table, const char *where, const tdl_error *error)
 {
 	char text[LINE_MAX_ - 64];
@@ -324,7 +261,7 @@ void tdfs_msg_fault(const char *table, const char *where, const tdl_error *error
 
 	snprintf(text, sizeof text, "%s: %s%s%s", table, where == NULL ? "" : where,
 		 where == NULL ? "" : ": ", error->message);
-	hash = hash_of(text);
+	hash = tdl__hash(text, strlen(text)) | 1;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 
 	pthread_mutex_lock(&state.lock);

@@ -2,17 +2,15 @@
 /*
  * tinydelta: finds the subcommand and runs it. What they do stands in one file each.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "command.h"
 #include "interrupt.h"
 #include "output.h"
 #include "suggest.h"
+#include "util/util.h"
 
 static const struct command *const commands[] = {
 	&command_create,   &command_append,  &command_overwrite, &command_read,
@@ -49,24 +47,12 @@ static int unknown(const char *word)
 	return STATUS_USAGE;
 }
 
-/*
- * A descriptor 0, 1 or 2 that is closed would be given to the next file opened, and what is
- * printed would land in it. /dev/null takes its place, opened so that using it still fails.
- */
-static void fill_standard_descriptors(void)
-{
-	static const int modes[] = { O_WRONLY, O_RDONLY, O_RDWR };
-
-	for (int fd = 0; fd < 3; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[fd]) != fd)
-			_exit(STATUS_FAILED);
-}
-
 int main(int argc, char **argv)
 {
 	const char *word;
 
-	fill_standard_descriptors();
+	if (!tdl__open_standard_streams())
+		return STATUS_FAILED;
 	/* Past a limit for files a write is to fail with EFBIG, like every other failure. Where
 	 * nothing is committed SIGPIPE stays as it is: `tinydelta read T | head` ends without a
 	 * word. */

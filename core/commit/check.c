@@ -18,6 +18,7 @@
 #include "commit/tablelock.h"
 #include "error.h"
 #include "sys.h"
+#include "util/escape.h"
 
 void tdl__check_problem(struct tdl__check *check, enum tdl_severity severity, int64_t version,
 			const char *path, uint64_t line, const char *format, ...)

@@ -13,6 +13,7 @@
 #include "error.h"
 #include "row/stream.h"
 #include "sys.h"
+#include "util/buf.h"
 #include "util/crc32c.h"
 #include "util/simd.h"
 

@@ -10,6 +10,7 @@
 #include "commit/publish.h"
 #include "error.h"
 #include "sys.h"
+#include "util/buf.h"
 
 /* Makes the directories above `path` that are missing. *made gets the length of the first of
  * these, also on failure; 0: none were. */

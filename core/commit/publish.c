@@ -18,7 +18,9 @@
 #include "log/replay.h"
 #include "row/schema.h"
 #include "sys.h"
+#include "util/buf.h"
 #include "util/crc32c.h"
+#include "util/escape.h"
 
 #define PART_NAME_MAX 44
 /* How often a version may be taken and yet not be seen: a network file system can remember for

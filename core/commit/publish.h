@@ -3,6 +3,7 @@
 #define TDL_PUBLISH_H
 
 #include "table/table.h"
+#include "util/buf.h"
 
 /* A data file that is complete and durable under its staged name, to be published. */
 typedef struct tdl__part {

@@ -12,6 +12,7 @@
 #include "commit/added.h"
 #include "error.h"
 #include "sys.h"
+#include "util/escape.h"
 
 struct adoption {
 	tdl_staging *staging;

@@ -14,7 +14,9 @@
 #include "error.h"
 #include "row/schema.h"
 #include "util/base64.h"
+#include "util/buf.h"
 #include "util/crc32c.h"
+#include "util/escape.h"
 
 /* Deep enough for any commit, far from cJSON's recursion becoming a danger to small stacks. */
 #define DEPTH_MAX 128

@@ -3,6 +3,7 @@
 #define TDL_ACTION_H
 
 #include "tinydelta.h"
+#include "util/buf.h"
 #include "util/util.h"
 #include "json/json.h"
 

@@ -13,6 +13,7 @@
 #include "log/replay.h"
 #include "row/schema.h"
 #include "sys.h"
+#include "util/buf.h"
 #include "util/crc32c.h"
 #include "util/hash.h"
 

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "error.h"
+#include "util/escape.h"
 #include "util/util.h"
 
 #define MS_A_DAY   INT64_C(86400000)

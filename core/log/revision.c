@@ -9,6 +9,7 @@
 
 #include "error.h"
 #include "log/instant.h"
+#include "util/escape.h"
 #include "util/utf8.h"
 
 static bool all_digits(const char *text, size_t n)

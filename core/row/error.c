@@ -12,6 +12,7 @@
 #include "row/parse.h"
 #include "row/schema.h"
 #include "row/stream.h"
+#include "util/escape.h"
 #include "util/simd.h"
 #include "json/scan.h"
 

@@ -5,13 +5,14 @@
  */
 #include "row/schema.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
+#include "util/buf.h"
+#include "util/escape.h"
 #include "util/hash.h"
-#include "json/scan.h"
+#include "util/utf8.h"
 
 static const char *const type_names[] = {
 	[TDL_INT] = "int",
@@ -36,131 +37,25 @@ bool tdl__type_parse(const char *text, size_t length, enum tdl_type *type)
 	return false;
 }
 
-/* ---- Strings in JSON ---------------------------------------------------------------------- */
-
-/* An output that counts what does not fit, so that one pass measures and the next writes. */
-struct text {
-	char *out;
-	size_t cap;
-	size_t used;
-};
-
-static void put(struct text *text, const char *bytes, size_t n)
+char *tdl__schema_json(const tdl_schema *schema, size_t *length)
 {
-	if (text->used < text->cap) {
-		size_t room = text->cap - text->used;
+	tdl__text text = { 0 };
 
-		memcpy(text->out + text->used, bytes, n < room ? n : room);
-	}
-	text->used += n;
-}
-
-static void put_unit(struct text *text, unsigned unit)
-{
-	static const char hex[] = "0123456789abcdef";
-	char escape[6] = { '\\', 'u' };
-
-	for (int i = 0; i < 4; i++)
-		escape[2 + i] = hex[unit >> (12 - 4 * i) & 15];
-	put(text, escape, sizeof escape);
-}
-
-/* An ASCII character inside a string. False where it needs no escape. */
-static bool put_escaped(struct text *text, char c)
-{
-	static const char meant[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
-	const char *found = c != '\0' ? strchr(meant, c) : NULL;
-
-	if (found != NULL) {
-		char escape[2] = { '\\', letters[found - meant] };
-
-		put(text, escape, sizeof escape);
-	} else if ((unsigned char)c < 0x20) {
-		put_unit(text, (unsigned char)c);
-	} else {
-		return false;
-	}
-	return true;
-}
-
-/* The character of `len` bytes at p as one or two \u escapes. */
-static void put_units(struct text *text, const char *p, size_t len)
-{
-	unsigned c = tdl__utf8_code(p, len);
-
-	if (c >= 0x10000) {
-		put_unit(text, 0xd800 + ((c - 0x10000) >> 10));
-		c = 0xdc00 + ((c - 0x10000) & 0x3ff);
-	}
-	put_unit(text, c);
-}
-
-/* `ascii`: as the log has it; else with as few escapes as a stored key may have. */
-static void put_string(struct text *text, const char *p, size_t n, bool ascii)
-{
-	const char *end = p + n;
-
-	put(text, "\"", 1);
-	while (p < end) {
-		size_t len = tdl__utf8_length(p, (size_t)(end - p));
-
-		if (len == 0) {
-			len = 1;
-			put_unit(text, 0xdc00u + (unsigned char)*p);
-		} else if (len == 1) {
-			if (!put_escaped(text, *p))
-				put(text, p, 1);
-		} else if (ascii || tdl__splits_line(p, len)) {
-			put_units(text, p, len);
-		} else {
-			put(text, p, len);
-		}
-		p += len;
-	}
-	put(text, "\"", 1);
-}
-
-size_t tdl__json_quote(char *out, size_t cap, const char *text, size_t n)
-{
-	struct text t = { out, cap, 0 };
-
-	put_string(&t, text, n, true);
-	return t.used;
-}
-
-static void put_schema(struct text *text, const tdl_schema *schema)
-{
-	static const char name[] = "{\"name\":", type[] = ",\"type\":\"";
-
-	put(text, "[", 1);
+	tdl__text_add(&text, "[", 1);
 	for (size_t i = 0; i < schema->count; i++) {
 		const struct tdl__column *column = &schema->columns[i];
 
-		if (i > 0)
-			put(text, ",", 1);
-		put(text, name, strlen(name));
-		put_string(text, column->name, column->name_length, true);
-		put(text, type, strlen(type));
-		put(text, type_names[column->type], strlen(type_names[column->type]));
-		put(text, "\"}", 2);
+		tdl__text_format(&text, "%s{\"name\":", i > 0 ? "," : "");
+		tdl__text_quote(&text, column->name, column->name_length);
+		tdl__text_format(&text, ",\"type\":\"%s\"}", type_names[column->type]);
 	}
-	put(text, "]", 1);
-}
-
-char *tdl__schema_json(const tdl_schema *schema, size_t *length)
-{
-	struct text text = { NULL, 0, 0 };
-
-	put_schema(&text, schema);
-	text.cap = text.used;
-	text.out = malloc(text.cap + 1);
-	if (text.out == NULL)
+	tdl__text_add(&text, "]", 1);
+	if (text.failed) {
+		tdl__text_free(&text);
 		return NULL;
-	text.used = 0;
-	put_schema(&text, schema);
-	text.out[text.used] = '\0';
-	*length = text.used;
-	return text.out;
+	}
+	*length = text.n;
+	return text.p;
 }
 
 /* ---- Lookup ------------------------------------------------------------------------------- */
@@ -221,12 +116,10 @@ static bool reserve(tdl_schema *schema)
 static bool make_column(struct tdl__column *column, const char *name, size_t length,
 			enum tdl_type type)
 {
-	struct text text = { NULL, 0, 0 };
+	size_t quoted = tdl__json_quote_as(TDL__QUOTE_STORED, NULL, 0, name, length);
 
-	put_string(&text, name, length, false);
-	text.cap = text.used;
 	column->name = malloc(length + 1);
-	column->key = malloc(text.cap + 2);
+	column->key = malloc(quoted + 2);
 	if (column->name == NULL || column->key == NULL) {
 		free(column->name);
 		free(column->key);
@@ -235,11 +128,9 @@ static bool make_column(struct tdl__column *column, const char *name, size_t len
 	memcpy(column->name, name, length);
 	column->name[length] = '\0';
 	column->name_length = length;
-	text.out = column->key;
-	text.used = 0;
-	put_string(&text, name, length, false);
-	memcpy(column->key + text.used, ":", 2);
-	column->key_length = text.used + 1;
+	tdl__json_quote_as(TDL__QUOTE_STORED, column->key, quoted, name, length);
+	memcpy(column->key + quoted, ":", 2);
+	column->key_length = quoted + 1;
 	column->type = type;
 	return true;
 }

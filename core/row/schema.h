@@ -46,9 +46,4 @@ bool tdl__schema_equal(const tdl_schema *a, const tdl_schema *b);
  */
 char *tdl__schema_json(const tdl_schema *schema, size_t *length);
 
-/* The JSON string for `n` bytes of UTF-8, quotes included, ASCII only, as above: into out (cap
- * bytes) as far as it fits, without a NUL; returns the bytes needed. A byte that is no UTF-8
- * becomes \udcNN, as Python writes file names. */
-size_t tdl__json_quote(char *out, size_t cap, const char *text, size_t n);
-
 #endif

@@ -13,6 +13,7 @@
 #include "error.h"
 #include "row/magic.h"
 #include "row/parse.h"
+#include "util/escape.h"
 #include "util/simd.h"
 #include "json/scan.h"
 

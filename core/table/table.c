@@ -14,6 +14,7 @@
 #include "error.h"
 #include "log/revision.h"
 #include "sys.h"
+#include "util/escape.h"
 
 const char *tdl_library_version(void)
 {

@@ -9,6 +9,8 @@
 #include "error.h"
 #include "row/schema.h"
 #include "table/table.h"
+#include "util/buf.h"
+#include "util/escape.h"
 
 /* The members of a commitInfo that the object has under its own rule, or that only guard it. */
 static bool is_ours(tdl__span key)

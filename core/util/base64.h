@@ -2,7 +2,10 @@
 #ifndef TDL_BASE64_H
 #define TDL_BASE64_H
 
-#include "util/util.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "util/buf.h"
 
 /* Base64 as in RFC 4648, section 4: with padding, without line breaks. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef TDL_WIDE_H
-#define TDL_WIDE_H
+#ifndef TDL_SIMD_H
+#define TDL_SIMD_H
 
 /*
  * Looks at many bytes at once. By SSE2 where the processor is an x86-64 (which always has it), else

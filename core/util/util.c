@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Small helpers without a subject of their own: growing arrays and texts, time, random names.
+ * Small helpers without a subject of their own: growing arrays, time, random names.
  */
 #include "util/util.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <time.h>
 #include <uuid/uuid.h>
-
-#include "error.h"
-#include "row/schema.h"
-#include "util/utf8.h"
 
 #define LARGE ((size_t)256 << 10)
 
@@ -44,72 +39,15 @@ void tdl__trim(void *array, size_t *cap, size_t count, size_t size)
 	*cap = count;
 }
 
-void tdl__text_add(tdl__text *text, const char *bytes, size_t n)
+bool tdl__open_standard_streams(void)
 {
-	if (text->failed || !tdl__reserve(&text->p, &text->cap, text->n + n + 1, 1)) {
-		text->failed = true;
-		return;
-	}
-	memcpy(text->p + text->n, bytes, n);
-	text->n += n;
-	text->p[text->n] = '\0';
-}
+	/* The wrong way round, but for errors, which are to go nowhere. */
+	static const int modes[] = { O_WRONLY, O_RDONLY, O_RDWR };
 
-void tdl__text_put_before(tdl__text *text, const char *bytes, size_t n)
-{
-	if (text->failed || !tdl__reserve(&text->p, &text->cap, text->n + n + 1, 1)) {
-		text->failed = true;
-		return;
-	}
-	memmove(text->p + n, text->p, text->n);
-	memcpy(text->p, bytes, n);
-	text->n += n;
-	text->p[text->n] = '\0';
-}
-
-void tdl__text_format(tdl__text *text, const char *format, ...)
-{
-	char buf[512];
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(buf, sizeof buf, format, args);
-	va_end(args);
-	if (n < 0 || (size_t)n >= sizeof buf)
-		text->failed = true;
-	else
-		tdl__text_add(text, buf, (size_t)n);
-}
-
-void tdl__text_quote(tdl__text *text, const char *bytes, size_t n)
-{
-	_cleanup_free_ char *plain = NULL;
-	size_t need;
-
-	if (!tdl__utf8_valid(bytes, n)) {
-		plain = malloc(4 * n + 1);
-		if (plain == NULL) {
-			text->failed = true;
-			return;
-		}
-		bytes = tdl__printable(plain, 4 * n + 1, bytes, n);
-		n = strlen(bytes);
-	}
-	need = tdl__json_quote(NULL, 0, bytes, n);
-	if (text->failed || !tdl__reserve(&text->p, &text->cap, text->n + need + 1, 1)) {
-		text->failed = true;
-		return;
-	}
-	tdl__json_quote(text->p + text->n, need, bytes, n);
-	text->n += need;
-	text->p[text->n] = '\0';
-}
-
-void tdl__text_free(tdl__text *text)
-{
-	free(text->p);
-	*text = (tdl__text){ 0 };
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[fd]) != fd)
+			return false;
+	return true;
 }
 
 int64_t tdl__now_ms(void)

@@ -49,22 +49,12 @@ bool tdl__reserve(void *array, size_t *cap, size_t need, size_t size);
 /* Gives back the room that `count` elements do not need. */
 void tdl__trim(void *array, size_t *cap, size_t count, size_t size);
 
-/* A text that grows. Failure to allocate is remembered: check `failed` once, at the end. */
-typedef struct tdl__text {
-	char *p;
-	size_t n, cap;
-	bool failed;
-} tdl__text;
-
-void tdl__text_add(tdl__text *text, const char *bytes, size_t n);
-/* Puts bytes before all that is there. */
-void tdl__text_put_before(tdl__text *text, const char *bytes, size_t n);
-void tdl__text_format(tdl__text *text, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-/* Adds bytes as a JSON string: exactly where they are UTF-8; else made printable before. */
-void tdl__text_quote(tdl__text *text, const char *bytes, size_t n);
-void tdl__text_free(tdl__text *text);
-#define _cleanup_text_ __attribute__((cleanup(tdl__text_free)))
+/*
+ * Opens /dev/null in place of each standard stream that is closed, so that no file which is opened
+ * later can stand there. Reading such an input, and writing such an output, fails as before. False:
+ * there is no descriptor for it.
+ */
+bool tdl__open_standard_streams(void);
 
 /* Milliseconds since 1970, by the wall clock. */
 int64_t tdl__now_ms(void);

@@ -23,6 +23,7 @@
 #include "log/action.h"
 #include "log/log.h"
 #include "row/schema.h"
+#include "util/buf.h"
 #include "util/crc32c.h"
 #include "util/util.h"
 

@@ -17,6 +17,7 @@
 #include "scratch.h"
 #include "table/table.h"
 #include "tables.h"
+#include "util/buf.h"
 #include "util/crc32c.h"
 
 /* Where things are in the file; index.h has its order. */

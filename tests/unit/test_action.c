@@ -8,6 +8,7 @@
 
 #include "log/action.h"
 #include "row/schema.h"
+#include "util/buf.h"
 #include "util/crc32c.h"
 
 static tdl_error error;

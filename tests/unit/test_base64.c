@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "util/base64.h"
+#include "util/buf.h"
 
 static void check(const char *bytes, size_t n, const char *want)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "util/escape.h"
 #include "util/utf8.h"
 
 static void check_printable(const char *text, size_t n, const char *wanted)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "row/schema.h"
+#include "util/escape.h"
 
 static tdl_error error;
 

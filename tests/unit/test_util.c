@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "sanitized.h"
+#include "util/buf.h"
+#include "util/escape.h"
 #include "util/util.h"
 
 Test(util, reserve_grows_and_keeps)
