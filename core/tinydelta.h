@@ -13,7 +13,7 @@
  * "data.jsonl", is its live data files one after the other, with a newline after a file that
  * lacks its last one.
  *
- * tdl_table     a table that is open. It keeps the replayed log in memory (some 80 bytes a
+ * tdl_table     a table that is open. It keeps the replayed log in memory (some 90 bytes a
  *               version) and notices commits of other processes.
  * tdl_snapshot  one version: its size, its files, its bytes.
  * tdl_staging   this process's own folder under _incoming/, where files are written before
@@ -232,11 +232,27 @@ TDL_API int tdl_table_find_version(tdl_table *table, const char *text, int64_t *
 /*
  * What is known of a version as one JSON object and a newline: version, operation, timestamp,
  * readVersion, files, numRecords, size, schema, then the other members of its commitInfo as they
- * were written. `size` is the length of data.jsonl, as tdl_snapshot_size() says it, and null where
- * that says CORRUPT. Free *json with free(). Errors: NOT_FOUND, CORRUPT, IO, NOMEM.
+ * were written. Of a version it is the same for ever: all of it is what the log says, also `size`,
+ * the sum of the sizes of its data files (data.jsonl is a byte longer for each that lacks its last
+ * newline). Free *json with free(). Errors: NOT_FOUND, CORRUPT, IO, NOMEM.
  */
 TDL_API int tdl_table_version_json(tdl_table *table, int64_t version, char **json, size_t *length,
 				   tdl_error *error);
+
+/*
+ * These objects one after the other, from version 0 to the newest readable one, are history.jsonl:
+ * a line a version, which only grows. Its length in bytes, as of the last look.
+ */
+TDL_API uint64_t tdl_table_history_size(tdl_table *table);
+
+/*
+ * Reads up to `count` bytes of it at `offset`; looks for new commits first where that goes behind
+ * its end. *got is less than `count` only at its end or before damage, at which a read fails.
+ * Finding the offset costs O(log n). Errors: CORRUPT (from here on the log cannot be read), IO,
+ * NOMEM.
+ */
+TDL_API int tdl_table_history_read(tdl_table *table, void *buffer, size_t count, uint64_t offset,
+				   size_t *got, tdl_error *error);
 
 /* ---- Snapshots ---------------------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "log/record.h"
 #include "row/schema.h"
 #include "util/base64.h"
 #include "util/buf.h"
@@ -166,6 +167,19 @@ static int read_promise(tdl__commit *commit, tdl__span actions, tdl__span crc32c
 	return 0;
 }
 
+/* What a version's record repeats of a commitInfo. */
+static size_t length_of_others(tdl__span info)
+{
+	tdl__span key, value;
+	size_t length = 0;
+
+	while (tdl__json_next(&info, &key, &value)) {
+		if (!tdl__record_leaves_out(key))
+			length += tdl__record_member(key, value);
+	}
+	return length;
+}
+
 static int read_info(tdl__commit *commit, tdl__span info, tdl__span line, bool first,
 		     tdl_error *error)
 {
@@ -192,6 +206,7 @@ static int read_info(tdl__commit *commit, tdl__span info, tdl__span line, bool f
 	if (tdl__json_kind(info) != '{')
 		return bad(error, "commitInfo is no object");
 	tdl__json_members(info, names, COUNT, values);
+	commit->others = length_of_others(info);
 	if (values[TIMESTAMP].p == NULL || !tdl__json_int64(values[TIMESTAMP], &commit->timestamp))
 		return bad(error, "commitInfo without a whole number as its timestamp");
 	if (values[OPERATION].p == NULL)

@@ -44,6 +44,7 @@ typedef struct tdl__commit {
 	int64_t timestamp;
 	int64_t read_version; /* -1: null */
 	size_t operation;     /* where in strings */
+	size_t others;	      /* what its members add to the version's record */
 	bool ours;	      /* its commitInfo says that this library wrote it */
 	bool checked;	      /* its commitInfo, on the first line, promises what follows: */
 	uint64_t promised_lines;

@@ -56,6 +56,7 @@ void tdl__history_clear(tdl__history *history)
 		free(history->operations[i]);
 	for (size_t i = 0; i < history->meta_count; i++) {
 		tdl_schema_free(history->metas[i]->schema);
+		free(history->metas[i]->json);
 		free(history->metas[i]->table_id);
 		free(history->metas[i]);
 	}

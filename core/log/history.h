@@ -15,10 +15,11 @@
  * takes the write lock to add a commit that it has read already.
  */
 
-/* 40 bytes a version. */
+/* 48 bytes a version. */
 typedef struct tdl__version {
 	int64_t timestamp;
 	int64_t read_version;
+	uint64_t record_end; /* where its record ends in history.jsonl */
 	uint32_t list;
 	uint32_t files;
 	uint32_t operation; /* index into operations */
@@ -30,6 +31,8 @@ typedef struct tdl__version {
 /* A table's metadata from some version on. */
 typedef struct tdl__meta {
 	tdl_schema *schema; /* NULL: none yet */
+	char *json;	    /* the schema as a record has it, `length` bytes; NULL: none */
+	size_t length;
 	char *table_id;
 } tdl__meta;
 

@@ -19,7 +19,7 @@
 
 /* About 45 million versions. More than that is replayed. */
 #define INDEX_MAX ((uint64_t)4 << 30)
-#define FORMAT	  3u
+#define FORMAT	  4u
 
 struct header {
 	char magic[8];
@@ -36,7 +36,7 @@ struct header {
 };
 
 _Static_assert(sizeof(struct header) == 256, "the header has a size of its own");
-_Static_assert(sizeof(tdl__version) == 40 && sizeof(tdl__list) == 16, "written as they are");
+_Static_assert(sizeof(tdl__version) == 48 && sizeof(tdl__list) == 16, "written as they are");
 
 static const char magic[8] = { 't', 'd', 'l', 'i', 'd', 'x', '\r', '\n' };
 
@@ -455,7 +455,9 @@ static bool versions_hold(const tdl__history *history)
 
 		if (version->list >= files->list_count ||
 		    version->operation >= history->operation_count ||
-		    version->meta >= history->meta_count || version->read_version < -1)
+		    version->meta >= history->meta_count || version->read_version < -1 ||
+		    version->record_end < (i > 0 ? version[-1].record_end : 0) ||
+		    version->record_end > INT64_MAX)
 			return false;
 		next = version->list + 1 < files->list_count ? files->lists[version->list + 1].first
 							     : files->count;

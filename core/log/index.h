@@ -14,7 +14,7 @@
  * and the log replayed.
  *
  *     header      struct header of index.c, 256 bytes, little-endian
- *     versions    40 bytes each: struct tdl__version
+ *     versions    48 bytes each: struct tdl__version
  *     lists       16 bytes each: first file, files settled
  *     ids         16 bytes a file
  *     ends        8 bytes a file: running sum of sizes

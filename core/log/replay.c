@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "log/record.h"
 #include "row/schema.h"
 
 /* ---- The newest list by key ---------------------------------------------------------------- */
@@ -308,9 +309,38 @@ int tdl__history_add_meta(tdl__history *history, tdl__commit *commit)
 		free(meta);
 		return TDL_ERR_NOMEM;
 	}
+	if (commit->schema != NULL) {
+		meta->json = tdl__schema_json(commit->schema, &meta->length);
+		if (meta->json == NULL) {
+			free(meta->table_id);
+			free(meta);
+			return TDL_ERR_NOMEM;
+		}
+	}
 	meta->schema = tdl__steal(commit->schema);
 	history->metas[history->meta_count++] = meta;
 	return 0;
+}
+
+/* Where a version's record ends in history.jsonl. One that no columns are known of has none. */
+static uint64_t record_end(const tdl__history *history, const tdl__commit *commit,
+			   const tdl__version *version)
+{
+	const tdl__filelist *files = &history->files;
+	const tdl__meta *meta = history->metas[version->meta];
+	uint64_t before = history->count > 0 ? history->versions[history->count - 1].record_end : 0;
+	tdl__record record = {
+		.version = (int64_t)history->count,
+		.timestamp = version->timestamp,
+		.read_version = version->read_version,
+		.operation = history->operations[version->operation],
+		.files = version->files,
+		.rows = tdl__filelist_rows(files, version->list, version->files),
+		.bytes = tdl__filelist_bytes(files, version->list, version->files),
+		.schema = { meta->json, meta->length },
+	};
+
+	return meta->schema == NULL ? before : before + tdl__record_length(&record, commit->others);
 }
 
 int tdl__replay(tdl__history *history, tdl__commit *commit, tdl_error *error)
@@ -352,6 +382,7 @@ int tdl__replay(tdl__history *history, tdl__commit *commit, tdl_error *error)
 	if (history->count > 0)
 		tdl__times_add(&history->times, history->count,
 			       tdl__history_time(history, history->count - 1), version.timestamp);
+	version.record_end = record_end(history, commit, &version);
 	history->versions[history->count++] = version;
 	return 0;
 }

@@ -11,7 +11,8 @@
 
 struct tdfs_reader {
 	struct tdfs_reader *previous, *next; /* under the lock of all */
-	tdl_snapshot *snapshot;		     /* NULL: a record */
+	tdl_table *growing;		     /* of history.jsonl; borrowed */
+	tdl_snapshot *snapshot;		     /* of a version */
 	char *text;			     /* of a record */
 	size_t length;
 };
@@ -63,10 +64,14 @@ int tdfs_reader_open(struct tdfs_readers *readers, const struct tdfs_tree *tree,
 		snprintf(error->message, sizeof error->message, "out of memory");
 		return error->code;
 	}
-	if (node.kind == TDFS_DATA)
+	if (node.kind == TDFS_RECORDS && tree->only < 0) {
+		reader->growing = tree->table;
+		result = 0;
+	} else if (node.kind == TDFS_DATA) {
 		result = tdfs_tree_open_data(tree, node, &reader->snapshot, &size, error);
-	else
+	} else {
 		result = tdfs_tree_render(tree, node, &reader->text, &reader->length, error);
+	}
 	if (result < 0) {
 		free(reader);
 		return result;
@@ -94,6 +99,11 @@ void tdfs_reader_close(struct tdfs_readers *readers, struct tdfs_reader *reader)
 	free_reader(reader);
 }
 
+bool tdfs_reader_grows(const struct tdfs_reader *reader)
+{
+	return reader->growing != NULL;
+}
+
 tdl_snapshot *tdfs_reader_snapshot(const struct tdfs_reader *reader)
 {
 	return reader->snapshot;
@@ -104,6 +114,8 @@ int tdfs_reader_read(struct tdfs_reader *reader, void *buffer, size_t count, uin
 {
 	size_t from;
 
+	if (reader->growing != NULL)
+		return tdl_table_history_read(reader->growing, buffer, count, offset, got, error);
 	if (reader->snapshot != NULL)
 		return tdl_snapshot_read(reader->snapshot, buffer, count, offset, got, error);
 	from = offset < reader->length ? (size_t)offset : reader->length;

@@ -6,8 +6,8 @@
 
 /*
  * The open files of the read-only tree. A reader holds what it reads from, a version or the text
- * of a record, so it stays what it was when it was opened. All of them are known, because the
- * kernel releases none of those that are open when a signal ends the mount.
+ * of a record, so it stays what it was when it was opened; only history.jsonl grows. All of them
+ * are known, because the kernel releases none of those that are open when a signal ends the mount.
  */
 struct tdfs_readers;
 struct tdfs_reader;
@@ -21,7 +21,10 @@ int tdfs_reader_open(struct tdfs_readers *readers, const struct tdfs_tree *tree,
 		     struct tdfs_node node, struct tdfs_reader **reader, tdl_error *error);
 void tdfs_reader_close(struct tdfs_readers *readers, struct tdfs_reader *reader);
 
-/* The version that it reads; borrowed; NULL for a record. */
+/* Whether what it reads can become more: the kernel must keep none of it. */
+bool tdfs_reader_grows(const struct tdfs_reader *reader);
+
+/* The version that it reads; borrowed; NULL for anything else. */
 tdl_snapshot *tdfs_reader_snapshot(const struct tdfs_reader *reader);
 
 /* As tdl_snapshot_read(). */

@@ -50,7 +50,9 @@ void tdfs_tree_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	fi->fh = (uintptr_t)reader;
-	fi->keep_cache = 1;
+	/* A page at a growing file's end would show zeros where there are bytes by now. */
+	fi->direct_io = tdfs_reader_grows(reader);
+	fi->keep_cache = !fi->direct_io;
 	fi->noflush = 1;
 	if (tdfs_reader_snapshot(reader) != NULL &&
 	    tdfs_passthrough_open(tdfs->passthrough, req, ino, tdfs_reader_snapshot(reader), fi,

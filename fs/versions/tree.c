@@ -27,6 +27,7 @@ static const struct {
 	[TDFS_INCOMING] = { 2, false, true, TDFS_ROOT },
 	[TDFS_LATEST] = { 3, false, true, TDFS_ROOT },
 	[TDFS_HISTORY] = { 4, false, true, TDFS_ROOT },
+	[TDFS_RECORDS] = { 8, false, false, TDFS_ROOT },
 	[TDFS_VERSION] = { 0, true, true, TDFS_ROOT },
 	[TDFS_DATA] = { 1, true, false, TDFS_VERSION },
 	[TDFS_RECORD] = { 2, true, false, TDFS_HISTORY },
@@ -50,6 +51,7 @@ static const struct rule {
 	{ TDFS_ROOT, TDFS_LATEST, NONE, "latest", "" },
 	{ TDFS_ROOT, TDFS_HISTORY, NONE, "history", "" },
 	{ TDFS_ROOT, TDFS_INCOMING, NONE, "incoming", "" },
+	{ TDFS_ROOT, TDFS_RECORDS, NONE, "history.jsonl", "" },
 	{ TDFS_ROOT, TDFS_VERSION, NUMBER, "v", "" },
 	{ TDFS_LATEST, TDFS_DATA, NEWEST, "data.jsonl", "" },
 	{ TDFS_HISTORY, TDFS_RECORD, NEWEST, "latest.json", "" },
@@ -267,6 +269,8 @@ static int file_size(const struct tdfs_tree *tree, struct tdfs_node node, off_t 
 		if (result < 0)
 			return result;
 		tdl_snapshot_unref(snapshot);
+	} else if (node.kind == TDFS_RECORDS) {
+		bytes = tdl_table_history_size(tree->table);
 	} else {
 		result = tdfs_tree_render(tree, node, &text, &length, error);
 		if (result < 0)
@@ -400,6 +404,8 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 	st->st_mtim = st->st_ctim = st->st_atim = commit_time(info.time);
 	if (kinds[node.kind].numbered)
 		*lasting = readable ? TDFS_FOR_EVER : TDFS_NOW;
+	else if (node.kind == TDFS_RECORDS) /* the kernel takes a size that it knows for the end */
+		*lasting = TDFS_NOW;
 	else
 		*lasting = TDFS_A_MOMENT;
 	return 0;

@@ -29,6 +29,7 @@ enum tdfs_kind {
 	TDFS_INCOMING, /* as it is where nothing can be dropped: an empty directory */
 	TDFS_LATEST,
 	TDFS_HISTORY,
+	TDFS_RECORDS, /* history.jsonl */
 	TDFS_VERSION, /* vN */
 	TDFS_DATA,    /* vN/data.jsonl */
 	TDFS_RECORD,  /* history/vN.json */

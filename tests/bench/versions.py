@@ -176,6 +176,36 @@ def listing(bench):
         )
 
 
+def records(bench):
+    """history.jsonl: its last line, and all of it against a loop that only reads the commits."""
+    table, versions = indexed(bench)
+    log = table / "_delta_log"
+    with bench.mount(table) as mounted:
+        path = mounted / "history.jsonl"
+        bench.loops("log", log, versions, 1)  # into the page cache
+        found = bench.compare(
+            {
+                "cat": lambda: timed("cat", path),
+                "loop": lambda: bench.loops("log", log, versions, 1),
+                "tail": lambda: timed("tail", "-n", "1", path),
+            },
+            rounds=3,
+        )
+    bench.report(
+        f"tail -n 1 of history.jsonl with {versions} versions (ms)",
+        f"{median(found['tail']) * 1e3:.1f} ms",
+        median(found["tail"]) * 1e3,
+        50,
+        at_most=True,
+    )
+    bench.report(
+        "cat of history.jsonl (versions a second)",
+        f"{median(found['cat']):.2f} s; a loop that reads the commits {median(found['loop']):.2f} s",
+        versions / median(found["cat"]),
+        100000,
+    )
+
+
 def commits(bench):
     """A commit at the end of a long log, against one at the beginning of a short one."""
     long, versions = indexed(bench)

@@ -296,6 +296,48 @@ Test(table, versions_as_json)
 	tdl_table_free(table);
 }
 
+/* Of every version, and from every offset, history.jsonl is what the versions' objects are. */
+Test(table, history_is_the_objects_one_after_the_other)
+{
+	static char whole[8192], got[8192];
+	size_t length = 0, n, filled;
+	tdl_table *table;
+	char *json;
+
+	put_raw_commit("t", 0, "", 0);
+	put(commit_path("t", 0), "%s",
+	    FOREIGN_META
+	    "{\"commitInfo\":{\"timestamp\":-5,\"operation\":\"\\u00e4\\n\","
+	    "\"\\u0063rc32c\":1,\"cr\\u0063\":[ 1 ,{\"a\":\"}\"}],\"cr\\u0063\":2}}\n");
+	put(commit_path("t", 1), "%s",
+	    "{\"commitInfo\":{\"timestamp\":9223372036854775807,\"operation\":\"\","
+	    "\"readVersion\":0}}\n{\"add\":{\"path\":\"gone\",\"size\":99,\"numRecords\":7}}");
+	put(commit_path("t", 2), "%s",
+	    "\n{\"metaData\":{\"id\":\"x\",\"schema\":[{\"name\":\"\\u20ac\",\"type\":"
+	    "\"float\"}]}}\n{ \"commitInfo\" : { \"z\" : null , \"timestamp\" : 0,"
+	    "\"operation\":\"a/b\", \"\":\"\" } }\n");
+	table = open_table("t");
+	for (int64_t version = 0; version < 3; version++) {
+		cr_assert_eq(tdl_table_version_json(table, version, &json, &n, &error), 0, "%s",
+			     error.message);
+		memcpy(whole + length, json, n);
+		length += n;
+		free(json);
+	}
+	cr_assert_eq(tdl_table_history_size(table), length);
+	for (size_t at = 0; at <= length; at++) {
+		cr_assert_eq(tdl_table_history_read(table, got, sizeof got, at, &filled, &error),
+			     0);
+		cr_assert_eq(filled, length - at);
+		cr_assert_eq(memcmp(got, whole + at, filled), 0);
+		cr_assert_eq(tdl_table_history_read(table, got, 1, at, &filled, &error), 0);
+		cr_assert_eq(filled, at < length);
+	}
+	cr_assert_eq(tdl_table_history_read(table, got, 9, UINT64_MAX, &filled, &error), 0);
+	cr_assert_eq(filled, 0);
+	tdl_table_free(table);
+}
+
 Test(table, null_is_fine_where_it_says_so)
 {
 	tdl_table *table = NULL;

@@ -30,6 +30,7 @@ Test(numbers, are_for_ever)
 	cr_assert_eq(tdfs_node_ino(incoming), 2);
 	cr_assert_eq(tdfs_node_ino(latest), 3);
 	cr_assert_eq(tdfs_node_ino(history), 4);
+	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_RECORDS, 0 }), 8);
 	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_VERSION, 0 }), 16);
 	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_DATA, 0 }), 17);
 	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_RECORD, 0 }), 18);
@@ -428,7 +429,7 @@ static void listed(struct tdfs_node directory, uint64_t offset, const char *want
 Test(tree, listings)
 {
 	open_table();
-	listed(root, 0, ". .. latest history incoming v0 v1 v2 ");
+	listed(root, 0, ". .. latest history incoming history.jsonl v0 v1 v2 ");
 	listed(latest, 0, ". .. data.jsonl ");
 	listed(history, 0, ". .. latest.json v0.json v1.json v2.json ");
 	listed(incoming, 0, ". .. ");
@@ -480,7 +481,7 @@ Test(tree, listings_with_damage)
 	write_file("_delta_log/00000000000000000003.json", "");
 	add(7, 5000, "{\"i\":7}\n");
 	open_table();
-	listed(root, 0, ". .. latest history incoming v0 v1 v2 v3 v7 ");
+	listed(root, 0, ". .. latest history incoming history.jsonl v0 v1 v2 v3 v7 ");
 	listed(latest, 0, ". .. data.jsonl ");
 }
 
@@ -495,9 +496,10 @@ static int look_up(enum tdfs_kind kind, const char *name, struct tdfs_node *node
 
 Test(tree, one_version)
 {
-	static const struct tdfs_node others[] = { { TDFS_LATEST, 0 },	 { TDFS_HISTORY, 0 },
-						   { TDFS_INCOMING, 0 }, { TDFS_VERSION, 1 },
-						   { TDFS_DATA, 2 },	 { TDFS_RECORD, 1 } };
+	static const struct tdfs_node others[] = { { TDFS_LATEST, 0 },	{ TDFS_HISTORY, 0 },
+						   { TDFS_RECORDS, 0 }, { TDFS_INCOMING, 0 },
+						   { TDFS_VERSION, 1 }, { TDFS_DATA, 2 },
+						   { TDFS_RECORD, 1 } };
 	static const char *const names[] = { "v1", "latest", "incoming", "history", "data.json" };
 	struct tdfs_entry entry;
 	enum tdfs_lasting lasting;
