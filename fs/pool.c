@@ -295,7 +295,7 @@ static void pending_run(void *argument)
 		pthread_mutex_lock(&pending->pool->lock);
 		pending->pool->lost--;
 		pthread_mutex_unlock(&pending->pool->lock);
-		pending->call.drop(pending->call.argument);
+		pending->call.discard(pending->call.argument);
 		pending_free(pending);
 	}
 }
@@ -410,7 +410,7 @@ bool tdfs_pool_call(struct tdfs_pool *pool, const struct tdfs_call *call)
 	bool done;
 
 	if (!pending) {
-		call->drop(call->argument);
+		call->discard(call->argument);
 		return false;
 	}
 	pthread_mutex_init(&pending->lock, NULL);
@@ -419,7 +419,7 @@ bool tdfs_pool_call(struct tdfs_pool *pool, const struct tdfs_call *call)
 	pending->pool = pool;
 	if (!tdfs_pool_submit(pool, call->user, pending_run, pending)) {
 		pending_free(pending);
-		call->drop(call->argument);
+		call->discard(call->argument);
 		return false;
 	}
 	pthread_mutex_lock(&pending->lock);
@@ -427,7 +427,7 @@ bool tdfs_pool_call(struct tdfs_pool *pool, const struct tdfs_call *call)
 	if (!done && !pending->begun && take_back(pool, pending)) {
 		pthread_mutex_unlock(&pending->lock);
 		pending_free(pending);
-		call->drop(call->argument);
+		call->discard(call->argument);
 		return false;
 	}
 	/* Taken by a thread just now: to be waited for like any other. */

@@ -35,7 +35,7 @@ struct tdfs_call {
 	void (*run)(void *argument);
 	/* Called in place of an answer, by whoever is last to have the argument: when run() that
 	 * was given up has ended after all, or when it never began. */
-	void (*drop)(void *argument);
+	void (*discard)(void *argument);
 	void (*lost)(void *argument); /* called when run() is being given up; may be NULL */
 	void *argument;
 	const atomic_uint *steps; /* in *argument; grows while it gets on; may be NULL */

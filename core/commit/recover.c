@@ -166,7 +166,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* In order of names: what was made of a drop's rows comes before the drop itself. */
+/* In order of names: what was made of its rows comes before the staged file itself. */
 static void adopt_files(struct adoption *adoption)
 {
 	const char *dropped;

@@ -153,7 +153,7 @@ static bool see_staged(void *context, const char *name)
 	return true;
 }
 
-/* A part that its daemon had no time to publish is a drop, and no orphan. */
+/* A part that its daemon had no time to publish is a staged file, not an orphan. */
 static bool see_mark(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What stands behind incoming/ in the daemon: the table's staging folder, the threads that commit,
- * the threads that read /proc, the clock and the log. Decides nothing about drops.
+ * the threads that read /proc, the clock and the log. Decides nothing about staged files.
  */
 #include <errno.h>
 #include <limits.h>
@@ -63,7 +63,8 @@ struct tdfs_daemon {
 
 /* ---- The disk ----------------------------------------------------------------------------- */
 
-/* Descriptors that drops do not get: with these everybody can still read, list and remove. */
+/* Descriptors that staged files do not get: with these everybody can still read, list and remove.
+ */
 #define KEPT_BACK 32
 
 /* Whether a descriptor is among the last that this process may have, which gets the lowest that is
@@ -235,7 +236,7 @@ static void run_look(void *argument)
 	tdfs_look(argument);
 }
 
-static void drop_look(void *argument)
+static void discard_look(void *argument)
 {
 	tdfs_scan_back(argument);
 	tdfs_look_clear(argument);
@@ -252,7 +253,7 @@ static bool look(void *context, uid_t uid, struct tdfs_look *wanted)
 	struct tdfs_daemon *daemon = context;
 	struct tdfs_call call = { .user = uid,
 				  .run = run_look,
-				  .drop = drop_look,
+				  .discard = discard_look,
 				  .lost = lose_look,
 				  .argument = wanted,
 				  .steps = &wanted->steps,

@@ -20,22 +20,22 @@
 int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller *caller,
 			      struct tdfs_handle *handle)
 {
-	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
 	int why = 0;
 
-	if (!drop || !handle->writes)
+	if (!staged || !handle->writes)
 		return 0;
 	tdfs_lock(in);
 	if (!handle->closed)
-		drop->unclosed--;
+		staged->unclosed--;
 	handle->closed = true;
-	tdfs_people_note(in, drop, caller, false);
+	tdfs_people_note(in, staged, caller, false);
 	tdfs_people_used(handle, caller, true);
-	if (drop->state == TDFS_PUBLISHED) {
-		why = drop->answer;
-	} else if (tdfs_drop_commits(drop)) {
-		drop->looking++;
-		drop->node.users++;
+	if (staged->state == TDFS_COMMITTED) {
+		why = staged->answer;
+	} else if (tdfs_staged_has_final_name(staged)) {
+		staged->looking++;
+		staged->node.users++;
 		why = TDFS_LATER;
 	}
 	tdfs_unlock(in);
@@ -43,23 +43,23 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
 }
 
 /*
- * Whether somebody still has the drop open for writing. Descriptors that an exec is about to close
- * are waited for. On the way it takes note of a writer that is being killed.
+ * Whether somebody still has the staged file open for writing. Descriptors that an exec is about to
+ * close are waited for. On the way it takes note of a writer that is being killed.
  */
-static struct tdfs_verdict is_held(struct tdfs_incoming *in, struct tdfs_drop *drop,
+static struct tdfs_verdict is_held(struct tdfs_incoming *in, struct tdfs_staged *staged,
 				   const struct tdfs_caller *closer)
 {
 	int64_t until = in->backend.now(in->backend.context) + TDFS_EXEC_MS;
 
 	for (;;) {
 		struct tdfs_verdict verdict = tdfs_people_look(
-			in, drop,
-			drop->state == TDFS_PUBLISHED ? TDFS_LOOK_KILLED : TDFS_LOOK_HOLDERS,
+			in, staged,
+			staged->state == TDFS_COMMITTED ? TDFS_LOOK_KILLED : TDFS_LOOK_HOLDERS,
 			closer, 0);
 
-		if (drop->unclosed > 0)
+		if (staged->unclosed > 0)
 			return (struct tdfs_verdict){ .held = true };
-		if (!verdict.held || !verdict.till_exec || !tdfs_drop_unpublished(drop) ||
+		if (!verdict.held || !verdict.till_exec || !tdfs_staged_is_uncommitted(staged) ||
 		    in->backend.now(in->backend.context) >= until)
 			return verdict;
 		tdfs_sleep_unlocked(in, TDFS_STEP_MS);
@@ -68,22 +68,22 @@ static struct tdfs_verdict is_held(struct tdfs_incoming *in, struct tdfs_drop *d
 
 /* The looks of closes that came before ours may find that a writer was killed. False: some are
  * still due, and what to do is for the last of them to decide. */
-static bool wait_for_looks(struct tdfs_incoming *in, struct tdfs_drop *drop)
+static bool wait_for_looks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	int64_t until = in->backend.now(in->backend.context) + TDFS_LOOKS_MS;
 
-	while (drop->looking > 0 && in->backend.now(in->backend.context) < until)
+	while (staged->looking > 0 && in->backend.now(in->backend.context) < until)
 		tdfs_sleep_unlocked(in, TDFS_STEP_MS);
-	return drop->looking == 0;
+	return staged->looking == 0;
 }
 
 /* A later close commits it. Where none comes for long, the log says whose it has to be. */
-static int leave_to(struct tdfs_incoming *in, struct tdfs_drop *drop,
+static int leave_to(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		    const struct tdfs_seen *holder)
 {
-	drop->holder = *holder;
-	if (drop->waits_since == 0) {
-		drop->waits_since = in->backend.now(in->backend.context) + 1;
+	staged->holder = *holder;
+	if (staged->waits_since == 0) {
+		staged->waits_since = in->backend.now(in->backend.context) + 1;
 		in->waiting++;
 		in->backend.untidy(in->backend.context);
 	}
@@ -91,7 +91,7 @@ static int leave_to(struct tdfs_incoming *in, struct tdfs_drop *drop,
 }
 
 /* Decides what a close means, once its look is done; the last one commits. */
-static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t serial,
+static int finish(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t serial,
 		  const struct tdfs_caller *closer)
 {
 	bool first = true;
@@ -102,37 +102,38 @@ static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t ser
 		uint64_t opens, changes;
 		struct tdfs_verdict verdict;
 
-		tdfs_drop_wait(in, drop);
-		opens = drop->opens;
-		changes = drop->changes;
-		verdict = is_held(in, drop, closer);
+		tdfs_staged_wait(in, staged);
+		opens = staged->opens;
+		changes = staged->changes;
+		verdict = is_held(in, staged, closer);
 		if (first) {
-			drop->looking--;
+			staged->looking--;
 			first = false;
 		}
-		if (drop->state == TDFS_PUBLISHED)
-			return drop->answer;
-		if (drop->state == TDFS_PUBLISHING)
+		if (staged->state == TDFS_COMMITTED)
+			return staged->answer;
+		if (staged->state == TDFS_COMMITTING)
 			continue;
-		if (!tdfs_drop_commits(drop))
+		if (!tdfs_staged_has_final_name(staged))
 			return 0;
 		/* Who came after the last outcome and changed nothing has nothing to do with it. */
-		if (!tdfs_drop_unpublished(drop))
-			return serial > drop->answered ? 0 : drop->answer;
-		if (drop->unclosed > 0 || (verdict.held && !verdict.unknown))
-			return leave_to(in, drop, &verdict.holder);
-		if (!wait_for_looks(in, drop))
+		if (!tdfs_staged_is_uncommitted(staged))
+			return serial > staged->answered ? 0 : staged->answer;
+		if (staged->unclosed > 0 || (verdict.held && !verdict.unknown))
+			return leave_to(in, staged, &verdict.holder);
+		if (!wait_for_looks(in, staged))
 			return 0;
-		if (drop->state != TDFS_OPEN || drop->opens != opens || drop->changes != changes ||
-		    !tdfs_drop_commits(drop) || !tdfs_drop_unpublished(drop))
+		if (staged->state != TDFS_OPEN || staged->opens != opens ||
+		    staged->changes != changes || !tdfs_staged_has_final_name(staged) ||
+		    !tdfs_staged_is_uncommitted(staged))
 			continue;
 		if (in->closing) {
-			drop->unanswered = true;
+			staged->unanswered = true;
 			return EIO;
 		}
 		if (verdict.unknown)
-			return tdfs_drop_refuse(in, drop, EAGAIN, verdict.why);
-		return tdfs_drop_publish(in, drop, drop->node.name);
+			return tdfs_staged_refuse(in, staged, EAGAIN, verdict.why);
+		return tdfs_staged_commit(in, staged, staged->node.name);
 	}
 	return 0;
 }
@@ -140,23 +141,23 @@ static int finish(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t ser
 int tdfs_incoming_flush(struct tdfs_incoming *in, const struct tdfs_caller *caller,
 			struct tdfs_handle *handle)
 {
-	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
 	int answer;
 
 	tdfs_lock(in);
-	answer = finish(in, drop, handle->serial, caller);
-	drop->node.users--;
+	answer = finish(in, staged, handle->serial, caller);
+	staged->node.users--;
 	tdfs_unlock(in);
 	return answer;
 }
 
 void tdfs_incoming_untold(struct tdfs_incoming *in, struct tdfs_handle *handle)
 {
-	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
 
 	tdfs_lock(in);
-	if (drop->state == TDFS_PUBLISHED && drop->answer == 0)
-		in->backend.say(in->backend.context, drop->published,
+	if (staged->state == TDFS_COMMITTED && staged->answer == 0)
+		in->backend.say(in->backend.context, staged->committed_name,
 				"committed, but its writer could not be told, since the connection "
 				"was cut: do not drop it again");
 	tdfs_unlock(in);
@@ -166,60 +167,60 @@ void tdfs_incoming_untold(struct tdfs_incoming *in, struct tdfs_handle *handle)
 
 struct preparation {
 	struct tdfs_incoming *in;
-	struct tdfs_drop *drop;
+	struct tdfs_staged *staged;
 };
 
 /* A temporary name that nobody writes to, and that is likely to get another one soon. */
-static bool can_prepare(const struct tdfs_incoming *in, const struct tdfs_drop *drop)
+static bool can_prepare(const struct tdfs_incoming *in, const struct tdfs_staged *staged)
 {
-	return drop->state == TDFS_OPEN && drop->writers == 0 && drop->node.name &&
-	       !tdfs_drop_commits(drop) && tdfs_drop_unpublished(drop) && !drop->failed &&
-	       !drop->taint && !in->closing;
+	return staged->state == TDFS_OPEN && staged->writers == 0 && staged->node.name &&
+	       !tdfs_staged_has_final_name(staged) && tdfs_staged_is_uncommitted(staged) &&
+	       !staged->failed && !staged->taint && !in->closing;
 }
 
 static void prepare(void *argument)
 {
 	struct preparation *it = argument;
 	struct tdfs_incoming *in = it->in;
-	struct tdfs_drop *drop = it->drop;
+	struct tdfs_staged *staged = it->staged;
 
 	tdfs_lock(in);
-	while (drop->writing > 0)
+	while (staged->writing > 0)
 		pthread_cond_wait(&in->change, &in->lock);
-	drop->queued = false;
-	if (can_prepare(in, drop)) {
-		drop->preparing = true;
-		drop->prepared = drop->size;
+	staged->queued = false;
+	if (can_prepare(in, staged)) {
+		staged->preparing = true;
+		staged->prepared = staged->size;
 		tdfs_unlock(in);
-		in->backend.prepare(in->backend.context, drop->file);
+		in->backend.prepare(in->backend.context, staged->file);
 		tdfs_lock(in);
-		drop->preparing = false;
+		staged->preparing = false;
 		pthread_cond_broadcast(&in->change);
 	}
-	drop->node.users--;
-	tdfs_inode_settle(in, &drop->node);
+	staged->node.users--;
+	tdfs_inode_settle(in, &staged->node);
 	tdfs_unlock(in);
 	free(it);
 }
 
 /* A file to which rows are added one by one is prepared when it has doubled. */
-static void prepare_later(struct tdfs_incoming *in, struct tdfs_drop *drop)
+static void prepare_later(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	struct preparation *it;
 
-	if (!in->backend.background || drop->queued || drop->preparing || !can_prepare(in, drop) ||
-	    drop->size / 2 < drop->prepared)
+	if (!in->backend.background || staged->queued || staged->preparing ||
+	    !can_prepare(in, staged) || staged->size / 2 < staged->prepared)
 		return;
 	it = malloc(sizeof *it);
 	if (!it)
 		return;
-	*it = (struct preparation){ .in = in, .drop = drop };
-	drop->queued = true;
-	drop->node.users++;
-	if (in->backend.background(in->backend.context, drop->writer, prepare, it))
+	*it = (struct preparation){ .in = in, .staged = staged };
+	staged->queued = true;
+	staged->node.users++;
+	if (in->backend.background(in->backend.context, staged->writer, prepare, it))
 		return;
-	drop->queued = false;
-	drop->node.users--;
+	staged->queued = false;
+	staged->node.users--;
 	free(it);
 }
 
@@ -227,35 +228,35 @@ static void prepare_later(struct tdfs_incoming *in, struct tdfs_drop *drop)
 
 /* The last handle for writing goes, and nobody has closed for good: whose the last close was could
  * not be seen, or it never came. */
-static bool is_left_over(struct tdfs_incoming *in, struct tdfs_drop *drop)
+static bool is_left_over(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	return drop->writers == 1 && tdfs_drop_commits(drop) && !in->closing &&
-	       (drop->state == TDFS_PUBLISHING || tdfs_drop_unpublished(drop));
+	return staged->writers == 1 && tdfs_staged_has_final_name(staged) && !in->closing &&
+	       (staged->state == TDFS_COMMITTING || tdfs_staged_is_uncommitted(staged));
 }
 
 int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *caller,
 			  struct tdfs_handle *handle)
 {
 	struct tdfs_inode *node = handle->node;
-	struct tdfs_drop *drop = handle->writes ? tdfs_drop_of(node) : NULL;
+	struct tdfs_staged *staged = handle->writes ? tdfs_staged_of(node) : NULL;
 
 	tdfs_lock(in);
-	if (drop && is_left_over(in, drop)) {
+	if (staged && is_left_over(in, staged)) {
 		if (!caller->may_wait) {
 			tdfs_unlock(in);
 			return TDFS_LATER;
 		}
-		tdfs_drop_wait(in, drop);
-		if (is_left_over(in, drop))
-			(void)tdfs_drop_publish(in, drop, drop->node.name);
+		tdfs_staged_wait(in, staged);
+		if (is_left_over(in, staged))
+			(void)tdfs_staged_commit(in, staged, staged->node.name);
 	}
-	if (drop && !handle->closed)
-		drop->unclosed--;
-	if (drop && --drop->writers == 0 && drop->unasked && drop->node.name &&
-	    drop->state == TDFS_OPEN && drop->changes == 0)
-		tdfs_drop_cancel(in, drop);
-	if (drop)
-		prepare_later(in, drop);
+	if (staged && !handle->closed)
+		staged->unclosed--;
+	if (staged && --staged->writers == 0 && staged->unasked && staged->node.name &&
+	    staged->state == TDFS_OPEN && staged->changes == 0)
+		tdfs_staged_cancel(in, staged);
+	if (staged)
+		prepare_later(in, staged);
 	node->users--;
 	*handle->link = handle->next;
 	if (handle->next)
@@ -285,7 +286,7 @@ void tdfs_incoming_adopt(struct tdfs_incoming *in, void *file, int fd, const tdl
 	const char *why = "incomplete: the mount ended before this file was committed; "
 			  "rename it to commit it as it is, or remove it";
 	int answer = left->reason ? parse_reason(left->reason, &why) : 0;
-	struct tdfs_drop *drop = NULL;
+	struct tdfs_staged *staged = NULL;
 	struct stat st;
 	char *free_name;
 
@@ -294,24 +295,24 @@ void tdfs_incoming_adopt(struct tdfs_incoming *in, void *file, int fd, const tdl
 	tdfs_lock(in);
 	free_name = tdfs_free_name(in, left->name);
 	if (free_name)
-		drop = tdfs_drop_new(in, free_name, left->mode, left->uid, left->gid, file, fd);
-	if (drop) {
-		tdfs_inode_appears(&drop->node);
-		drop->size = (uint64_t)st.st_size;
-		drop->node.mtime = (struct timespec){ .tv_sec = left->mtime / 1000,
-						      .tv_nsec = left->mtime % 1000 * 1000000 };
-		if (drop->size > 0 || answer) {
+		staged = tdfs_staged_new(in, free_name, left->mode, left->uid, left->gid, file, fd);
+	if (staged) {
+		tdfs_inode_appears(&staged->node);
+		staged->size = (uint64_t)st.st_size;
+		staged->node.mtime = (struct timespec){ .tv_sec = left->mtime / 1000,
+							.tv_nsec = left->mtime % 1000 * 1000000 };
+		if (staged->size > 0 || answer) {
 			/* EIO: a writer was killed, or the disk failed. */
 			if (answer == 0 || answer == EIO)
-				tdfs_drop_taint(drop, why);
-			drop->settled = drop->changes;
-			drop->answer = answer ? answer : EIO;
-			tdfs_note_set(in, drop, why);
+				tdfs_staged_set_incomplete(staged, why);
+			staged->settled = staged->changes;
+			staged->answer = answer ? answer : EIO;
+			tdfs_note_set(in, staged, why);
 		}
-		tdfs_inode_settle(in, &drop->node);
+		tdfs_inode_settle(in, &staged->node);
 	}
 	tdfs_unlock(in);
-	if (!drop)
+	if (!staged)
 		in->backend.free(in->backend.context, file);
 	free(free_name);
 }
@@ -322,29 +323,29 @@ void tdfs_incoming_close(struct tdfs_incoming *in)
 	in->closing = true;
 	/* What is prepared for later is given up. */
 	for (struct tdfs_inode *node = in->oldest; node; node = node->next) {
-		struct tdfs_drop *drop = tdfs_drop_of(node);
+		struct tdfs_staged *staged = tdfs_staged_of(node);
 
-		if (drop && drop->preparing && in->backend.generation)
-			(void)in->backend.generation(in->backend.context, drop->file);
+		if (staged && staged->preparing && in->backend.generation)
+			(void)in->backend.generation(in->backend.context, staged->file);
 	}
 	tdfs_unlock(in);
 }
 
 /* Every close had its answer: it is known only where all handles are released. Of one that is not a
  * close may be on its way to us, which says to its writer that nothing was committed. */
-static bool is_complete(const struct tdfs_drop *drop)
+static bool is_complete(const struct tdfs_staged *staged)
 {
-	return !drop->unanswered && drop->writers == 0;
+	return !staged->unanswered && staged->writers == 0;
 }
 
-static void settle_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
+static void commit_one_remaining(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	if (!tdfs_drop_commits(drop) || !tdfs_drop_unpublished(drop))
+	if (!tdfs_staged_has_final_name(staged) || !tdfs_staged_is_uncommitted(staged))
 		return;
-	if (is_complete(drop))
-		(void)tdfs_drop_publish(in, drop, drop->node.name);
+	if (is_complete(staged))
+		(void)tdfs_staged_commit(in, staged, staged->node.name);
 	else
-		in->backend.say(in->backend.context, drop->node.name,
+		in->backend.say(in->backend.context, staged->node.name,
 				"not committed: it was not complete when the mount ended");
 }
 
@@ -353,15 +354,15 @@ void tdfs_incoming_settle(struct tdfs_incoming *in)
 	struct tdfs_inode *node;
 
 	tdfs_lock(in);
-	while (in->publishing > 0)
+	while (in->committing > 0)
 		pthread_cond_wait(&in->change, &in->lock);
 	for (node = in->oldest; node;) {
-		struct tdfs_drop *drop = tdfs_drop_of(node);
+		struct tdfs_staged *staged = tdfs_staged_of(node);
 		struct tdfs_inode *next;
 
 		node->users++; /* it stays in the list while the lock is given up */
-		if (drop)
-			settle_drop(in, drop);
+		if (staged)
+			commit_one_remaining(in, staged);
 		next = node->next;
 		node->users--;
 		tdfs_inode_settle(in, node);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The commit of a drop, and what becomes of it: published, refused with a note, found empty, or
- * given up because of a hole. When to commit is decided elsewhere.
+ * The commit of a staged file, and what becomes of it: committed, refused with a note, found empty,
+ * or given up because of a hole. When to commit is decided elsewhere.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,162 +12,164 @@
 #include "incoming/name_rules.h"
 #include "incoming/state.h"
 
-bool tdfs_drop_commits(const struct tdfs_drop *drop)
+bool tdfs_staged_has_final_name(const struct tdfs_staged *staged)
 {
-	return drop->node.name && !tdfs_name_is_temporary(drop->node.name);
+	return staged->node.name && !tdfs_name_is_temporary(staged->node.name);
 }
 
-bool tdfs_drop_unpublished(const struct tdfs_drop *drop)
+bool tdfs_staged_is_uncommitted(const struct tdfs_staged *staged)
 {
-	return drop->state == TDFS_OPEN && drop->changes != drop->settled &&
-	       (drop->size > 0 || drop->failed);
+	return staged->state == TDFS_OPEN && staged->changes != staged->settled &&
+	       (staged->size > 0 || staged->failed);
 }
 
-void tdfs_drop_wait(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_staged_wait(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	drop->node.users++;
-	while (drop->state == TDFS_PUBLISHING)
+	staged->node.users++;
+	while (staged->state == TDFS_COMMITTING)
 		pthread_cond_wait(&in->change, &in->lock);
-	drop->node.users--;
+	staged->node.users--;
 }
 
-void tdfs_drop_freeze(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_staged_freeze(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	drop->node.users++;
-	drop->state = TDFS_PUBLISHING;
-	in->publishing++;
-	while (drop->writing > 0)
+	staged->node.users++;
+	staged->state = TDFS_COMMITTING;
+	in->committing++;
+	while (staged->writing > 0)
 		pthread_cond_wait(&in->change, &in->lock);
-	drop->node.users--;
+	staged->node.users--;
 }
 
-void tdfs_drop_thaw(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_staged_thaw(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	if (drop->state == TDFS_PUBLISHING)
-		drop->state = TDFS_OPEN;
-	in->publishing--;
+	if (staged->state == TDFS_COMMITTING)
+		staged->state = TDFS_OPEN;
+	in->committing--;
 	pthread_cond_broadcast(&in->change);
 }
 
-void tdfs_drop_taint(struct tdfs_drop *drop, const char *why)
+void tdfs_staged_set_incomplete(struct tdfs_staged *staged, const char *why)
 {
-	if (drop->state == TDFS_PUBLISHED)
+	if (staged->state == TDFS_COMMITTED)
 		return;
 	/* By whoever was killed last: who had it open before cannot rewrite it. */
-	drop->tainted = drop->opens;
-	if (drop->taint)
+	staged->tainted = staged->opens;
+	if (staged->taint)
 		return;
-	drop->taint = strdup(why);
+	staged->taint = strdup(why);
 	/* What was refused for another reason before is so for this one now. */
-	drop->settled = drop->changes - 1;
+	staged->settled = staged->changes - 1;
 }
 
-void tdfs_drop_rewritten(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_staged_rewritten(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	free(drop->taint);
-	drop->taint = NULL;
-	drop->unanswered = false;
-	drop->answer = 0;
-	tdfs_note_drop(in, drop);
+	free(staged->taint);
+	staged->taint = NULL;
+	staged->unanswered = false;
+	staged->answer = 0;
+	tdfs_note_clear(in, staged);
 }
 
-static void refuse(struct tdfs_incoming *in, struct tdfs_drop *drop, int answer, const char *text)
+static void refuse(struct tdfs_incoming *in, struct tdfs_staged *staged, int answer,
+		   const char *text)
 {
-	drop->answer = answer;
-	tdfs_note_set(in, drop, text);
-	in->backend.say(in->backend.context, drop->node.name, text);
+	staged->answer = answer;
+	tdfs_note_set(in, staged, text);
+	in->backend.say(in->backend.context, staged->node.name, text);
 }
 
-int tdfs_drop_refuse(struct tdfs_incoming *in, struct tdfs_drop *drop, int answer, const char *text)
+int tdfs_staged_refuse(struct tdfs_incoming *in, struct tdfs_staged *staged, int answer,
+		       const char *text)
 {
-	drop->settled = drop->changes;
-	drop->answered = drop->opens;
-	refuse(in, drop, answer, text);
+	staged->settled = staged->changes;
+	staged->answered = staged->opens;
+	refuse(in, staged, answer, text);
 	return answer;
 }
 
-static void published(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source)
+static void set_committed(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *source)
 {
-	free(drop->published);
-	drop->published = strdup(source); /* a rename has not given it that yet */
-	drop->state = TDFS_PUBLISHED;
-	drop->orphans = false;
-	tdfs_note_drop(in, drop);
+	free(staged->committed_name);
+	staged->committed_name = strdup(source); /* a rename has not given it that yet */
+	staged->state = TDFS_COMMITTED;
+	staged->orphans = false;
+	tdfs_note_clear(in, staged);
 	in->changed = tdfs_time();
-	tdfs_ghost_add(in, drop);
+	tdfs_ghost_add(in, staged);
 }
 
 /* There is a hole where a write failed: nothing is to be had of the file but its room. */
-static void give_up(struct tdfs_incoming *in, struct tdfs_drop *drop)
+static void give_up(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	char text[160];
 
-	(void)tdfs_drop_cut(in, drop, 0);
-	drop->shrank = true;
+	(void)tdfs_staged_truncate(in, staged, 0);
+	staged->shrank = true;
 	snprintf(text, sizeof text, "not committed: a write failed (%s), what was written is gone",
-		 strerror(drop->failed));
-	refuse(in, drop, drop->failed, text);
-	drop->failed = 0;
+		 strerror(staged->failed));
+	refuse(in, staged, staged->failed, text);
+	staged->failed = 0;
 }
 
-static void commit(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source)
+static void commit(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *source)
 {
 	tdl_error error = { 0 };
-	void *file = drop->file;
-	uid_t uid = drop->writer;
-	bool renames = strcmp(source, drop->node.name) != 0;
-	int code, why = tdfs_drop_wake(in, drop);
+	void *file = staged->file;
+	uid_t uid = staged->writer;
+	bool renames = strcmp(source, staged->node.name) != 0;
+	int code, why = tdfs_staged_open_fd(in, staged);
 	char text[120];
 
 	if (why) {
 		snprintf(text, sizeof text, "not committed: cannot open it: %s", strerror(why));
-		refuse(in, drop, why, text);
+		refuse(in, staged, why, text);
 		return;
 	}
 	tdfs_unlock(in);
 	code = in->backend.commit(in->backend.context, file, source, uid, renames, &error);
 	tdfs_lock(in);
-	drop->answer = 0;
+	staged->answer = 0;
 	if (code == TDL_OK) {
-		published(in, drop, source);
+		set_committed(in, staged, source);
 	} else if (code == TDL_ERR_PUBLISHED && !error.in_doubt) {
-		drop->answer = in->backend.to_errno(&error);
-		in->backend.say(in->backend.context, drop->node.name, error.message);
-		published(in, drop, source);
+		staged->answer = in->backend.to_errno(&error);
+		in->backend.say(in->backend.context, staged->node.name, error.message);
+		set_committed(in, staged, source);
 	} else if (code == TDL_ERR_EMPTY) {
-		tdfs_note_drop(in, drop);
+		tdfs_note_clear(in, staged);
 	} else {
-		refuse(in, drop, in->backend.to_errno(&error), error.message);
+		refuse(in, staged, in->backend.to_errno(&error), error.message);
 	}
 }
 
-int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source)
+int tdfs_staged_commit(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *source)
 {
-	const struct tdfs_inode before = drop->node;
+	const struct tdfs_inode before = staged->node;
 	char *copy = strdup(source);
 
 	if (!copy)
 		return ENOMEM;
-	drop->node.users++;
-	tdfs_drop_freeze(in, drop);
-	while (drop->preparing)
+	staged->node.users++;
+	tdfs_staged_freeze(in, staged);
+	while (staged->preparing)
 		pthread_cond_wait(&in->change, &in->lock);
-	drop->settled = drop->changes;
-	drop->answered = drop->opens;
-	if (drop->failed)
-		give_up(in, drop);
-	else if (drop->taint)
-		refuse(in, drop, EIO, drop->taint);
+	staged->settled = staged->changes;
+	staged->answered = staged->opens;
+	if (staged->failed)
+		give_up(in, staged);
+	else if (staged->taint)
+		refuse(in, staged, EIO, staged->taint);
 	else
-		commit(in, drop, copy);
-	if (drop->state == TDFS_PUBLISHING) {
-		tdfs_drop_keep_reason(in, drop);
-		if (drop->node.mode != before.mode || drop->node.uid != before.uid ||
-		    drop->node.gid != before.gid)
-			tdfs_drop_own(in, drop);
+		commit(in, staged, copy);
+	if (staged->state == TDFS_COMMITTING) {
+		tdfs_staged_keep_reason(in, staged);
+		if (staged->node.mode != before.mode || staged->node.uid != before.uid ||
+		    staged->node.gid != before.gid)
+			tdfs_staged_keep_owner(in, staged);
 	}
-	tdfs_drop_thaw(in, drop);
-	drop->node.users--;
+	tdfs_staged_thaw(in, staged);
+	staged->node.users--;
 	free(copy);
-	return drop->answer;
+	return staged->answer;
 }

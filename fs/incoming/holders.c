@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who had to do with a drop: threads as requests name them, put together to processes; asking the
- * backend who still holds it, and taking note of writers that are being killed.
+ * Who had to do with a staged file: threads as requests name them, put together to processes;
+ * asking the backend who still holds it, and taking note of writers that are being killed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,52 +24,53 @@ static void add_tid(struct tdfs_person *person, pid_t tid)
 	person->tids[person->next_tid++ % TDFS_TIDS] = tid;
 }
 
-static struct tdfs_person *find_tid(struct tdfs_drop *drop, pid_t tid)
+static struct tdfs_person *find_tid(struct tdfs_staged *staged, pid_t tid)
 {
-	for (size_t i = 0; i < drop->n_people; i++)
-		if (has_tid(&drop->people[i], tid))
-			return &drop->people[i];
+	for (size_t i = 0; i < staged->n_people; i++)
+		if (has_tid(&staged->people[i], tid))
+			return &staged->people[i];
 	return NULL;
 }
 
-static struct tdfs_person *find_process(struct tdfs_drop *drop, pid_t process)
+static struct tdfs_person *find_process(struct tdfs_staged *staged, pid_t process)
 {
-	for (size_t i = 0; i < drop->n_people; i++)
-		if (drop->people[i].process && tdfs_process_id(drop->people[i].process) == process)
-			return &drop->people[i];
+	for (size_t i = 0; i < staged->n_people; i++)
+		if (staged->people[i].process &&
+		    tdfs_process_id(staged->people[i].process) == process)
+			return &staged->people[i];
 	return NULL;
 }
 
-bool tdfs_people_same(struct tdfs_drop *drop, pid_t tid, pid_t process)
+bool tdfs_people_same(struct tdfs_staged *staged, pid_t tid, pid_t process)
 {
-	const struct tdfs_person *person = find_tid(drop, tid);
+	const struct tdfs_person *person = find_tid(staged, tid);
 
 	return person && person->process && tdfs_process_id(person->process) == process;
 }
 
-static void remove_person(struct tdfs_drop *drop, struct tdfs_person *person)
+static void remove_person(struct tdfs_staged *staged, struct tdfs_person *person)
 {
 	tdfs_process_unref(person->process);
-	*person = drop->people[--drop->n_people];
+	*person = staged->people[--staged->n_people];
 }
 
-void tdfs_people_clear(struct tdfs_drop *drop)
+void tdfs_people_clear(struct tdfs_staged *staged)
 {
-	while (drop->n_people > 0)
-		remove_person(drop, drop->people);
-	free(drop->people);
-	drop->people = NULL;
+	while (staged->n_people > 0)
+		remove_person(staged, staged->people);
+	free(staged->people);
+	staged->people = NULL;
 }
 
 /* Whoever is known no more may have left somebody behind. */
-static void forget_oldest(struct tdfs_drop *drop)
+static void forget_oldest(struct tdfs_staged *staged)
 {
-	drop->orphans |= !drop->people[0].clean;
-	tdfs_process_unref(drop->people[0].process);
-	memmove(drop->people, drop->people + 1, --drop->n_people * sizeof *drop->people);
+	staged->orphans |= !staged->people[0].clean;
+	tdfs_process_unref(staged->people[0].process);
+	memmove(staged->people, staged->people + 1, --staged->n_people * sizeof *staged->people);
 }
 
-void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_drop *drop,
+void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		      const struct tdfs_caller *caller, bool wrote)
 {
 	struct tdfs_person *person, *people;
@@ -77,18 +78,18 @@ void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_drop *drop,
 
 	if (tid <= 0)
 		return;
-	person = find_tid(drop, tid);
+	person = find_tid(staged, tid);
 	if (!person) {
-		people = realloc(drop->people, (drop->n_people + 1) * sizeof *people);
+		people = realloc(staged->people, (staged->n_people + 1) * sizeof *people);
 		if (!people) {
-			drop->orphans = true;
+			staged->orphans = true;
 			return;
 		}
-		drop->people = people;
+		staged->people = people;
 		/* Temporary files that one process after the other appends to. */
-		if (drop->n_people == TDFS_PEOPLE_MAX)
-			forget_oldest(drop);
-		person = &people[drop->n_people++];
+		if (staged->n_people == TDFS_PEOPLE_MAX)
+			forget_oldest(staged);
+		person = &people[staged->n_people++];
 		*person = (struct tdfs_person){ 0 };
 		add_tid(person, tid);
 	}
@@ -97,54 +98,54 @@ void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_drop *drop,
 	/* Early, while the thread is sure to be there: it waits for the answer to its request. */
 	if (person->wrote && !person->sought) {
 		person->sought = true;
-		in->backend.find(in->backend.context, drop->node.ino, caller->uid, tid);
+		in->backend.find(in->backend.context, staged->node.ino, caller->uid, tid);
 	}
 }
 
-static void note_user(struct tdfs_drop *drop, uid_t uid)
+static void note_user(struct tdfs_staged *staged, uid_t uid)
 {
-	for (unsigned i = 0; i < drop->n_users && i < TDFS_USERS_MAX; i++)
-		if (drop->users[i] == uid)
+	for (unsigned i = 0; i < staged->n_users && i < TDFS_USERS_MAX; i++)
+		if (staged->users[i] == uid)
 			return;
-	if (drop->n_users < TDFS_USERS_MAX)
-		drop->users[drop->n_users++] = uid;
+	if (staged->n_users < TDFS_USERS_MAX)
+		staged->users[staged->n_users++] = uid;
 	else
-		drop->n_users = TDFS_USERS_MAX + 1;
+		staged->n_users = TDFS_USERS_MAX + 1;
 }
 
-void tdfs_people_opened(struct tdfs_incoming *in, struct tdfs_drop *drop,
+void tdfs_people_opened(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			const struct tdfs_caller *caller)
 {
 	/* Nobody has it from before. */
-	if (drop->writers == 1 && in->backend.moment) {
-		drop->since = in->backend.moment(in->backend.context);
-		drop->n_users = 0;
-		memset(drop->tables, 0, sizeof drop->tables);
+	if (staged->writers == 1 && in->backend.moment) {
+		staged->since = in->backend.moment(in->backend.context);
+		staged->n_users = 0;
+		memset(staged->tables, 0, sizeof staged->tables);
 	}
-	note_user(drop, caller->uid);
-	tdfs_people_note(in, drop, caller, true);
+	note_user(staged, caller->uid);
+	tdfs_people_note(in, staged, caller, true);
 }
 
-static struct tdfs_table *table_of(struct tdfs_drop *drop, uint64_t owner)
+static struct tdfs_table *table_of(struct tdfs_staged *staged, uint64_t owner)
 {
 	for (unsigned i = 0; i < TDFS_TABLES; i++)
-		if (drop->tables[i].owner == owner)
-			return &drop->tables[i];
+		if (staged->tables[i].owner == owner)
+			return &staged->tables[i];
 	return NULL;
 }
 
 void tdfs_people_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes)
 {
-	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
 	struct tdfs_table *table;
 
 	if (caller->owner == 0)
 		return;
 	if (handle->owner == 0)
 		handle->owner = caller->owner;
-	table = table_of(drop, caller->owner);
+	table = table_of(staged, caller->owner);
 	if (!table && !closes) {
-		table = &drop->tables[drop->next_table++ % TDFS_TABLES];
+		table = &staged->tables[staged->next_table++ % TDFS_TABLES];
 		table->owner = caller->owner;
 	}
 	if (table)
@@ -153,7 +154,7 @@ void tdfs_people_used(struct tdfs_handle *handle, const struct tdfs_caller *call
 
 /* The person gets its process; two that turn out to be the same one become one. Takes over the
  * reference. */
-static void introduce(struct tdfs_drop *drop, struct tdfs_person *person,
+static void introduce(struct tdfs_staged *staged, struct tdfs_person *person,
 		      struct tdfs_process *process)
 {
 	struct tdfs_person *same;
@@ -162,7 +163,7 @@ static void introduce(struct tdfs_drop *drop, struct tdfs_person *person,
 		tdfs_process_unref(process);
 		return;
 	}
-	same = find_process(drop, tdfs_process_id(process));
+	same = find_process(staged, tdfs_process_id(process));
 	if (!same) {
 		person->process = process;
 		return;
@@ -172,21 +173,21 @@ static void introduce(struct tdfs_drop *drop, struct tdfs_person *person,
 	same->wrote |= person->wrote;
 	same->sought |= person->sought;
 	same->clean &= person->clean;
-	remove_person(drop, person);
+	remove_person(staged, person);
 	tdfs_process_unref(process);
 }
 
 void tdfs_incoming_found(struct tdfs_incoming *in, uint64_t ino, pid_t tid,
 			 struct tdfs_process *process)
 {
-	struct tdfs_drop *drop;
+	struct tdfs_staged *staged;
 	struct tdfs_person *person;
 
 	tdfs_lock(in);
-	drop = tdfs_drop_of(tdfs_inode_by_ino(in, ino));
-	person = drop ? find_tid(drop, tid) : NULL;
+	staged = tdfs_staged_of(tdfs_inode_by_ino(in, ino));
+	person = staged ? find_tid(staged, tid) : NULL;
 	if (person)
-		introduce(drop, person, process);
+		introduce(staged, person, process);
 	else
 		tdfs_process_unref(process);
 	tdfs_unlock(in);
@@ -194,66 +195,67 @@ void tdfs_incoming_found(struct tdfs_incoming *in, uint64_t ino, pid_t tid,
 
 /* ---- Looking ------------------------------------------------------------------------------ */
 
-static struct tdfs_look *new_look(const struct tdfs_drop *drop)
+static struct tdfs_look *new_look(const struct tdfs_staged *staged)
 {
 	struct tdfs_look *look = calloc(1, sizeof *look);
 
 	if (!look)
 		return NULL;
 	/* One more, for tdfs_people_wrote(). */
-	look->suspects = calloc(drop->n_people + 1, sizeof *look->suspects);
+	look->suspects = calloc(staged->n_people + 1, sizeof *look->suspects);
 	if (!look->suspects) {
 		free(look);
 		return NULL;
 	}
-	for (size_t i = 0; i < drop->n_people; i++) {
+	for (size_t i = 0; i < staged->n_people; i++) {
 		struct tdfs_suspect *one = &look->suspects[look->count++];
 
-		one->tid = drop->people[i].tids[0];
-		one->process = tdfs_process_ref(drop->people[i].process);
-		one->clean = drop->people[i].clean;
+		one->tid = staged->people[i].tids[0];
+		one->process = tdfs_process_ref(staged->people[i].process);
+		one->clean = staged->people[i].clean;
 	}
-	look->since = drop->since;
-	memcpy(look->users, drop->users, sizeof look->users);
-	look->n_users = drop->n_users;
+	look->since = staged->since;
+	memcpy(look->users, staged->users, sizeof look->users);
+	look->n_users = staged->n_users;
 	return look;
 }
 
 /* The backend looks, without the lock. False: it was given up, and *look is gone. */
-static bool ask(struct tdfs_incoming *in, struct tdfs_drop *drop, uid_t uid, struct tdfs_look *look)
+static bool ask(struct tdfs_incoming *in, struct tdfs_staged *staged, uid_t uid,
+		struct tdfs_look *look)
 {
 	bool in_time;
 
-	drop->node.users++;
+	staged->node.users++;
 	tdfs_unlock(in);
 	in_time = in->backend.look(in->backend.context, uid, look);
 	tdfs_lock(in);
-	drop->node.users--;
+	staged->node.users--;
 	return in_time;
 }
 
-static void learn_processes(struct tdfs_drop *drop, const struct tdfs_look *look)
+static void learn_processes(struct tdfs_staged *staged, const struct tdfs_look *look)
 {
 	for (size_t i = 0; i < look->count; i++) {
-		struct tdfs_person *person = find_tid(drop, look->suspects[i].tid);
+		struct tdfs_person *person = find_tid(staged, look->suspects[i].tid);
 
 		if (person && look->suspects[i].process)
-			introduce(drop, person, tdfs_process_ref(look->suspects[i].process));
+			introduce(staged, person, tdfs_process_ref(look->suspects[i].process));
 	}
 }
 
-static void learn_killed(struct tdfs_drop *drop, const struct tdfs_look *look, pid_t closer)
+static void learn_killed(struct tdfs_staged *staged, const struct tdfs_look *look, pid_t closer)
 {
 	for (size_t i = 0; i < look->n_killed; i++) {
 		const struct tdfs_killed *killed = &look->killed[i];
-		struct tdfs_person *person = find_process(drop, killed->process);
+		struct tdfs_person *person = find_process(staged, killed->process);
 		const char *what;
 		char why[160], by[32];
 
 		if (!person)
-			person = find_tid(drop, killed->process);
+			person = find_tid(staged, killed->process);
 		if (!person && killed->process == look->closing)
-			person = find_tid(drop, closer);
+			person = find_tid(staged, closer);
 		if (!person || !person->wrote)
 			continue;
 		/* strsignal() allocates for the signals that have no name. */
@@ -271,38 +273,38 @@ static void learn_killed(struct tdfs_drop *drop, const struct tdfs_look *look, p
 				 "incomplete: its writer %s (process %d) was killed by %s%s%s%s",
 				 killed->name, (int)killed->process, by, what ? " (" : "",
 				 what ? what : "", what ? ")" : "");
-		tdfs_drop_taint(drop, why);
+		tdfs_staged_set_incomplete(staged, why);
 	}
 }
 
 /* People who come and go are forgotten; those who may have left somebody behind leave a mark. */
-static void learn_ended(struct tdfs_drop *drop, const struct tdfs_look *look)
+static void learn_ended(struct tdfs_staged *staged, const struct tdfs_look *look)
 {
 	/* Those that did not fit into the list of the killed are needed in a later look. */
 	bool forget = look->n_killed < TDFS_KILLED_MAX;
 
 	for (size_t i = 0; i < look->count; i++) {
-		struct tdfs_person *person = find_tid(drop, look->suspects[i].tid);
+		struct tdfs_person *person = find_tid(staged, look->suspects[i].tid);
 
 		if (!look->suspects[i].ended)
 			continue;
 		if (!person || !person->clean)
-			drop->orphans = true;
+			staged->orphans = true;
 		if (person && forget)
-			remove_person(drop, person);
+			remove_person(staged, person);
 	}
 }
 
 /* ---- Where /proc shows nothing ------------------------------------------------------------ */
 
 /* Whether a handle was opened by the process that closes now; its threads and tables witness it. */
-static bool is_opener(struct tdfs_drop *drop, const struct tdfs_handle *handle,
+static bool is_opener(struct tdfs_staged *staged, const struct tdfs_handle *handle,
 		      const struct tdfs_caller *closer, pid_t closing)
 {
 	if (closer->tid > 0 && handle->opener == closer->tid)
 		return true;
 	if (closing > 0 && handle->opener > 0)
-		return tdfs_people_same(drop, handle->opener, closing);
+		return tdfs_people_same(staged, handle->opener, closing);
 	return handle->owner == closer->owner;
 }
 
@@ -311,18 +313,18 @@ static bool is_opener(struct tdfs_drop *drop, const struct tdfs_handle *handle,
  * and has not closed since has the file for sure. And who did not open the file has it from
  * someone who may well go on with it: a later close commits, or the end of the last descriptor.
  */
-static bool others_have_it(struct tdfs_incoming *in, struct tdfs_drop *drop,
+static bool others_have_it(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			   const struct tdfs_caller *closer, pid_t closing)
 {
 	for (unsigned i = 0; i < TDFS_TABLES; i++)
-		if (drop->tables[i].wrote && drop->tables[i].owner != closer->owner)
+		if (staged->tables[i].wrote && staged->tables[i].owner != closer->owner)
 			return true;
 	/* Not a close: a rename. */
 	if (closer->owner == 0)
 		return false;
 	for (struct tdfs_handle *handle = in->handles; handle; handle = handle->next)
-		if (handle->node == &drop->node && handle->writes &&
-		    !is_opener(drop, handle, closer, closing))
+		if (handle->node == &staged->node && handle->writes &&
+		    !is_opener(staged, handle, closer, closing))
 			return true;
 	return false;
 }
@@ -340,20 +342,21 @@ static void say_blind(struct tdfs_incoming *in)
 
 /* ---- The verdict -------------------------------------------------------------------------- */
 
-static void learn(struct tdfs_incoming *in, struct tdfs_drop *drop, const struct tdfs_look *look,
-		  const struct tdfs_caller *closer, struct tdfs_verdict *verdict)
+static void learn(struct tdfs_incoming *in, struct tdfs_staged *staged,
+		  const struct tdfs_look *look, const struct tdfs_caller *closer,
+		  struct tdfs_verdict *verdict)
 {
 	struct tdfs_person *person;
 	pid_t tid = closer ? closer->tid : 0;
 
-	learn_processes(drop, look);
+	learn_processes(staged, look);
 	verdict->held = look->held;
 	verdict->till_exec = look->till_exec;
 	verdict->holder = look->holder;
 	verdict->aside = look->aside;
 	verdict->aside_holds = look->aside_holds;
 	if (look->ino != 0 && !look->held && look->unwatched && closer) {
-		verdict->held = others_have_it(in, drop, closer, look->closing);
+		verdict->held = others_have_it(in, staged, closer, look->closing);
 		say_blind(in);
 	} else if (look->ino != 0 && look->hidden.process != 0 &&
 		   (!look->held || look->till_exec)) {
@@ -364,39 +367,39 @@ static void learn(struct tdfs_incoming *in, struct tdfs_drop *drop, const struct
 			 "rename it to commit it, or write it again",
 			 (int)look->hidden.process, look->hidden.name);
 	}
-	person = look->closing > 0 ? find_process(drop, look->closing) : NULL;
+	person = look->closing > 0 ? find_process(staged, look->closing) : NULL;
 	if (!person && tid > 0)
-		person = find_tid(drop, tid);
+		person = find_tid(staged, tid);
 	if (person && look->ino != 0)
 		person->clean = look->clean;
-	learn_killed(drop, look, tid);
-	learn_ended(drop, look);
+	learn_killed(staged, look, tid);
+	learn_ended(staged, look);
 }
 
 /* One look; false: it was given up, or not complete for lack of something. */
-static bool look_once(struct tdfs_incoming *in, struct tdfs_drop *drop, enum tdfs_sight how,
+static bool look_once(struct tdfs_incoming *in, struct tdfs_staged *staged, enum tdfs_sight how,
 		      const struct tdfs_caller *closer, pid_t besides, struct tdfs_verdict *verdict)
 {
-	struct tdfs_look *look = new_look(drop);
+	struct tdfs_look *look = new_look(staged);
 	bool complete;
 
 	if (!look)
 		return false;
-	look->ino = how == TDFS_LOOK_KILLED ? 0 : drop->node.ino;
-	look->everyone = drop->orphans;
+	look->ino = how == TDFS_LOOK_KILLED ? 0 : staged->node.ino;
+	look->everyone = staged->orphans;
 	look->closer = closer ? closer->tid : -1;
 	look->besides = besides;
-	if (!ask(in, drop, closer ? closer->uid : drop->writer, look))
+	if (!ask(in, staged, closer ? closer->uid : staged->writer, look))
 		return false;
 	complete = !look->blind || look->held;
 	if (complete)
-		learn(in, drop, look, closer, verdict);
+		learn(in, staged, look, closer, verdict);
 	tdfs_look_clear(look);
 	free(look);
 	return complete;
 }
 
-struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop *drop,
+struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_staged *staged,
 				     enum tdfs_sight how, const struct tdfs_caller *closer,
 				     pid_t besides)
 {
@@ -405,12 +408,12 @@ struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop 
 	for (int tries = 0; tries < TDFS_LOOKS_MAX; tries++) {
 		if (tries > 0)
 			tdfs_sleep_unlocked(in, TDFS_RETRY_MS);
-		if (look_once(in, drop, how, closer, besides, &verdict))
+		if (look_once(in, staged, how, closer, besides, &verdict))
 			return verdict;
 	}
 	/* Whoever closes waits for our answer: now or never it shows why. */
 	if (closer && how != TDFS_LOOK_KILLED)
-		(void)look_once(in, drop, TDFS_LOOK_KILLED, closer, besides, &verdict);
+		(void)look_once(in, staged, TDFS_LOOK_KILLED, closer, besides, &verdict);
 	verdict = (struct tdfs_verdict){ .held = how != TDFS_LOOK_KILLED };
 	verdict.unknown = verdict.held;
 	snprintf(verdict.why, sizeof verdict.why,
@@ -419,7 +422,7 @@ struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop 
 	return verdict;
 }
 
-int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_drop *drop,
+int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		      const struct tdfs_caller *caller)
 {
 	struct tdfs_person *person;
@@ -429,26 +432,26 @@ int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_drop *drop,
 
 	if (caller->tid <= 0)
 		return 0;
-	person = find_tid(drop, caller->tid);
+	person = find_tid(staged, caller->tid);
 	if (person && person->wrote)
 		return 1;
-	if (drop->n_people == 0)
+	if (staged->n_people == 0)
 		return 0;
 	if (!caller->may_wait)
 		return TDFS_LATER;
-	look = new_look(drop);
+	look = new_look(staged);
 	if (!look)
 		return 0;
 	look->closer = -1;
 	look->suspects[look->count++].tid = caller->tid;
-	if (!ask(in, drop, caller->uid, look))
+	if (!ask(in, staged, caller->uid, look))
 		return 0;
 	process = look->suspects[look->count - 1].process;
 	look->count--;
-	learn_processes(drop, look);
+	learn_processes(staged, look);
 	look->count++;
 	if (process) {
-		person = find_process(drop, tdfs_process_id(process));
+		person = find_process(staged, tdfs_process_id(process));
 		if (person) {
 			add_tid(person, caller->tid);
 			wrote = person->wrote;

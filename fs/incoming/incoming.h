@@ -25,7 +25,7 @@
  * close follows by itself. The close of a descriptor through which nothing was changed since the
  * refusal says 0; the writer's own, and its duplicates', repeats the answer. Programs that hide a
  * failed close (echo > f) leave the reason there too. NAME.error can be read and removed, not
- * written; no drop may have a name that ends in .error.
+ * written; no staged file may have a name that ends in .error.
  *
  * Killed. When a process that opened the file for writing or wrote to it dies of a signal while it
  * has it open, the rows may be half of what was meant: nothing is committed, also not by another
@@ -42,20 +42,20 @@
  *
  * Empty. A file without rows commits nothing and is no error; it stays until written or removed.
  *
- * Published. A name is unlisted at once. For five seconds the processes that wrote it still find
+ * Committed. A name is unlisted at once. For five seconds the processes that wrote it still find
  * it, with its true size, and may stat, chmod, touch, read, rename or remove it (install, rsync
  * and copy2 do); none of that changes the version. Anybody who creates the name, or opens it for
- * writing, starts a fresh drop; opened by its writer and closed with nothing done, it leaves none.
- * A published file is never written again: bytes that come through a descriptor that was not seen
- * to be open (it was passed over a socket) go to a fresh file behind those published, and form a
- * later commit; below them EPERM.
+ * writing, starts a fresh staged file; opened by its writer and closed with nothing done, it leaves
+ * none. A committed file is never written again: bytes that come through a descriptor that was not
+ * seen to be open (it was passed over a socket) go to a fresh file behind those committed, and form
+ * a later commit; below them EPERM.
  *
  * Two writers. O_TRUNC on a file that another process has open for writing is EBUSY. Without
  * O_TRUNC they share the file, which is committed at the last close. Unlink while open: cancelled.
  * After a failed write the file has a hole: it is given up, and its close fails.
  *
  * Crash. What was in incoming/ is there again after a crash or a remount, with its owner, group and
- * mode, and never published by itself: what was refused says
+ * mode, and never committed by itself: what was refused says
  * why once more, whatever else there is is marked incomplete. Only times are lost.
  *
  * HOW
@@ -91,7 +91,7 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 /* In the process that serves: starts the threads and takes over what dead daemons left. */
 void tdfs_incoming_start(struct tdfs_incoming *incoming);
 /* The mount is about to end, but requests may still come: nothing can be opened for writing any
- * more, commits that run finish, what is complete is published, and what is not is said. */
+ * more, commits that run finish, what is complete is committed, and what is not is said. */
 void tdfs_incoming_stop(struct tdfs_incoming *incoming);
 /* After the last request: the same, if it was not done yet, and the threads end. */
 void tdfs_incoming_end(struct tdfs_incoming *incoming);
@@ -173,7 +173,7 @@ void tdfs_incoming_found(struct tdfs_incoming *incoming, uint64_t ino, pid_t tid
 void tdfs_incoming_adopt(struct tdfs_incoming *incoming, void *file, int fd, const tdl_left *left);
 /* Ends what outlived its time. True: it is to be called again, within a second or so. */
 bool tdfs_incoming_tidy(struct tdfs_incoming *incoming);
-/* Once it is closed: waits for commits, publishes what nobody holds, says what is left. */
+/* Once it is closed: waits for commits, commits what nobody holds, says what is left. */
 void tdfs_incoming_settle(struct tdfs_incoming *incoming);
 /* From now on nothing that waits starts to commit, and nothing is opened for writing (EROFS). */
 void tdfs_incoming_close(struct tdfs_incoming *incoming);
@@ -218,7 +218,7 @@ int tdfs_incoming_write(struct tdfs_incoming *incoming, const struct tdfs_caller
  * waits for both.
  */
 struct tdfs_written {
-	struct tdfs_drop *drop; /* NULL: nothing was begun */
+	struct tdfs_staged *staged; /* NULL: nothing was begun */
 	size_t done;
 	uint64_t at; /* in the staged file */
 	uint64_t generation;
@@ -228,7 +228,7 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *incoming, const struct tdfs_
 			      size_t size, uint64_t offset, struct tdfs_written *written);
 void tdfs_incoming_write_end(struct tdfs_incoming *incoming, const void *buffer,
 			     const struct tdfs_written *written);
-/* To the disk, without publishing. */
+/* To the disk, without committing. */
 int tdfs_incoming_sync(struct tdfs_incoming *incoming, const struct tdfs_caller *caller,
 		       struct tdfs_handle *handle);
 /* FLUSH: one descriptor is being closed. flush_begin() never waits: it returns the answer; or,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names and inode numbers in incoming/: the two tables, drops and their notes coming and going.
- * Knows nothing of when a file is finished.
+ * Names and inode numbers in incoming/: the two tables, staged files and their notes coming and
+ * going. Knows nothing of when a file is finished.
  */
 #include <errno.h>
 #include <search.h>
@@ -116,9 +116,9 @@ struct tdfs_inode *tdfs_inode_by_name(struct tdfs_incoming *in, const char *name
 	return found ? *found : NULL;
 }
 
-struct tdfs_drop *tdfs_drop_of(struct tdfs_inode *node)
+struct tdfs_staged *tdfs_staged_of(struct tdfs_inode *node)
 {
-	return node && node->kind == TDFS_DROP ? (struct tdfs_drop *)node : NULL;
+	return node && node->kind == TDFS_STAGED ? (struct tdfs_staged *)node : NULL;
 }
 
 struct tdfs_note *tdfs_note_of(struct tdfs_inode *node)
@@ -128,15 +128,15 @@ struct tdfs_note *tdfs_note_of(struct tdfs_inode *node)
 
 bool tdfs_inode_is_ghost(const struct tdfs_inode *node)
 {
-	return node->name && node->kind == TDFS_DROP &&
-	       ((const struct tdfs_drop *)node)->state == TDFS_PUBLISHED;
+	return node->name && node->kind == TDFS_STAGED &&
+	       ((const struct tdfs_staged *)node)->state == TDFS_COMMITTED;
 }
 
 bool tdfs_inode_listed(const struct tdfs_inode *node)
 {
 	if (!node->name || tdfs_inode_is_ghost(node))
 		return false;
-	return node->kind == TDFS_DROP || !((const struct tdfs_note *)node)->removed;
+	return node->kind == TDFS_STAGED || !((const struct tdfs_note *)node)->removed;
 }
 
 int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
@@ -193,7 +193,7 @@ static int node_add(struct tdfs_incoming *in, struct tdfs_inode *node, const cha
 
 static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
 {
-	struct tdfs_drop *drop = tdfs_drop_of(node);
+	struct tdfs_staged *staged = tdfs_staged_of(node);
 
 	if (node->name)
 		tdelete(node, &in->names, compare_names);
@@ -202,12 +202,12 @@ static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
 		close_gaps(in);
 	*(node->previous ? &node->previous->next : &in->oldest) = node->next;
 	*(node->next ? &node->next->previous : &in->newest) = node->previous;
-	if (drop) {
-		tdfs_drop_discard(in, drop);
-		tdfs_people_clear(drop);
-		free(drop->taint);
-		free(drop->published);
-		in->waiting -= drop->waits_since != 0;
+	if (staged) {
+		tdfs_staged_discard(in, staged);
+		tdfs_people_clear(staged);
+		free(staged->taint);
+		free(staged->committed_name);
+		in->waiting -= staged->waits_since != 0;
 	} else {
 		free(((struct tdfs_note *)node)->text);
 	}
@@ -217,47 +217,47 @@ static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
 
 void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
 {
-	struct tdfs_drop *drop = tdfs_drop_of(node);
+	struct tdfs_staged *staged = tdfs_staged_of(node);
 
 	if (node->users > 0)
 		return;
 	if (node->name) {
-		if (drop && drop->state == TDFS_PUBLISHED && !drop->keeps_file)
-			tdfs_drop_discard(in, drop);
-		else if (drop && drop->state == TDFS_OPEN)
-			tdfs_drop_rest(in, drop);
+		if (staged && staged->state == TDFS_COMMITTED && !staged->keeps_file)
+			tdfs_staged_discard(in, staged);
+		else if (staged && staged->state == TDFS_OPEN)
+			tdfs_staged_close_fd(in, staged);
 		return;
 	}
-	/* The kernel can remember a published file for as long as it has memory. Whoever asks for
+	/* The kernel can remember a committed file for as long as it has memory. Whoever asks for
 	 * it by its number alone is told that it is stale. */
-	if (node->lookups == 0 || (drop && drop->state == TDFS_PUBLISHED)) {
+	if (node->lookups == 0 || (staged && staged->state == TDFS_COMMITTED)) {
 		node_free(in, node);
-	} else if (drop) {
-		/* Removed, and nobody can publish it any more. */
-		tdfs_drop_discard(in, drop);
-		tdfs_people_clear(drop);
+	} else if (staged) {
+		/* Removed, and nobody can commit it any more. */
+		tdfs_staged_discard(in, staged);
+		tdfs_people_clear(staged);
 	}
 }
 
-struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
-				gid_t gid, void *file, int fd)
+struct tdfs_staged *tdfs_staged_new(struct tdfs_incoming *in, const char *name, mode_t mode,
+				    uid_t uid, gid_t gid, void *file, int fd)
 {
-	struct tdfs_drop *drop = calloc(1, sizeof *drop);
+	struct tdfs_staged *staged = calloc(1, sizeof *staged);
 
-	if (!drop)
+	if (!staged)
 		return NULL;
-	drop->node.kind = TDFS_DROP;
-	drop->node.mode = mode & 0777;
-	drop->node.uid = uid;
-	drop->node.gid = gid;
-	drop->writer = uid;
-	drop->file = file;
-	drop->fd = fd;
-	if (node_add(in, &drop->node, name) != 0) {
-		free(drop);
+	staged->node.kind = TDFS_STAGED;
+	staged->node.mode = mode & 0777;
+	staged->node.uid = uid;
+	staged->node.gid = gid;
+	staged->writer = uid;
+	staged->file = file;
+	staged->fd = fd;
+	if (node_add(in, &staged->node, name) != 0) {
+		free(staged);
 		return NULL;
 	}
-	return drop;
+	return staged;
 }
 
 /* ---- Their staged files ------------------------------------------------------------------- */
@@ -276,94 +276,95 @@ static void throw_away(struct tdfs_incoming *in, void *file, int fd)
 	}
 }
 
-void tdfs_drop_rest(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_staged_close_fd(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	int fd;
 
-	if (!in->backend.detach || !drop->file || drop->fd < 0)
+	if (!in->backend.detach || !staged->file || staged->fd < 0)
 		return;
-	fd = in->backend.detach(in->backend.context, drop->file);
-	drop->fd = -1;
+	fd = in->backend.detach(in->backend.context, staged->file);
+	staged->fd = -1;
 	if (fd >= 0)
 		throw_away(in, NULL, fd);
 }
 
-/* Calls of the backend about a file without the lock: until end_using() the drop keeps it. */
-static void begin_using(struct tdfs_incoming *in, struct tdfs_drop *drop)
+/* Calls of the backend about a file without the lock: until end_using() the staged file keeps it.
+ */
+static void begin_using(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	drop->node.users++;
-	drop->using_file++;
+	staged->node.users++;
+	staged->using_file++;
 	tdfs_unlock(in);
 }
 
-static void end_using(struct tdfs_incoming *in, struct tdfs_drop *drop)
+static void end_using(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	tdfs_lock(in);
-	drop->using_file--;
-	drop->node.users--;
+	staged->using_file--;
+	staged->node.users--;
 	pthread_cond_broadcast(&in->change);
 }
 
-int tdfs_drop_wake(struct tdfs_incoming *in, struct tdfs_drop *drop)
+int tdfs_staged_open_fd(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	void *file = drop->file;
+	void *file = staged->file;
 	int fd, why;
 
-	if (drop->fd >= 0)
+	if (staged->fd >= 0)
 		return 0;
 	if (!file || !in->backend.open)
 		return EIO;
-	begin_using(in, drop);
+	begin_using(in, staged);
 	why = in->backend.open(in->backend.context, file, &fd);
-	end_using(in, drop);
+	end_using(in, staged);
 	if (why == 0)
-		drop->fd = fd;
+		staged->fd = fd;
 	return why;
 }
 
-void tdfs_drop_own(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_staged_keep_owner(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	struct tdfs_inode node = drop->node;
-	void *file = drop->file;
+	struct tdfs_inode node = staged->node;
+	void *file = staged->file;
 
 	if (!file || !in->backend.own)
 		return;
-	begin_using(in, drop);
+	begin_using(in, staged);
 	in->backend.own(in->backend.context, file, node.uid, node.gid, node.mode);
-	end_using(in, drop);
+	end_using(in, staged);
 }
 
-void tdfs_drop_keep_reason(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_staged_keep_reason(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	void *file = drop->file;
+	void *file = staged->file;
 	char *reason;
 
-	if (!file || !in->backend.reason || !drop->note || !drop->note->text ||
-	    asprintf(&reason, "%d %.*s", drop->answer, (int)strcspn(drop->note->text, "\n"),
-		     drop->note->text) < 0)
+	if (!file || !in->backend.reason || !staged->note || !staged->note->text ||
+	    asprintf(&reason, "%d %.*s", staged->answer, (int)strcspn(staged->note->text, "\n"),
+		     staged->note->text) < 0)
 		return;
-	begin_using(in, drop);
+	begin_using(in, staged);
 	in->backend.reason(in->backend.context, file, reason);
-	end_using(in, drop);
+	end_using(in, staged);
 	free(reason);
 }
 
-void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_staged_discard(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	if (!drop->file)
+	if (!staged->file)
 		return;
-	throw_away(in, drop->file, -1);
-	drop->file = NULL;
-	drop->fd = -1;
+	throw_away(in, staged->file, -1);
+	staged->file = NULL;
+	staged->fd = -1;
 }
 
 void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st)
 {
 	memset(st, 0, sizeof *st);
-	if (node->kind == TDFS_DROP) {
-		const struct tdfs_drop *drop = (const struct tdfs_drop *)node;
+	if (node->kind == TDFS_STAGED) {
+		const struct tdfs_staged *staged = (const struct tdfs_staged *)node;
 
-		st->st_size = (off_t)(drop->base + drop->size);
+		st->st_size = (off_t)(staged->base + staged->size);
 	} else {
 		st->st_size = (off_t)((const struct tdfs_note *)node)->length;
 	}
@@ -393,24 +394,24 @@ char *tdfs_free_name(struct tdfs_incoming *in, const char *name)
 
 /* ---- Notes -------------------------------------------------------------------------------- */
 
-void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *text)
+void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *text)
 {
 	struct tdfs_note *note, *before;
 	char *name = NULL;
 
-	tdfs_note_drop(in, drop);
-	if (!drop->node.name)
+	tdfs_note_clear(in, staged);
+	if (!staged->node.name)
 		return;
 	note = calloc(1, sizeof *note);
-	if (!note || asprintf(&name, "%s" TDFS_NOTE_SUFFIX, drop->node.name) < 0) {
+	if (!note || asprintf(&name, "%s" TDFS_NOTE_SUFFIX, staged->node.name) < 0) {
 		free(note);
 		return; /* the log has it */
 	}
 	note->node.kind = TDFS_NOTE;
-	/* It may quote what is in the drop. */
-	note->node.mode = drop->node.mode & 0444;
-	note->node.uid = drop->node.uid;
-	note->node.gid = drop->node.gid;
+	/* It may quote what is in the staged file. */
+	note->node.mode = staged->node.mode & 0444;
+	note->node.uid = staged->node.uid;
+	note->node.gid = staged->node.gid;
 	if (asprintf(&note->text, "%s\n", text) < 0)
 		note->text = NULL;
 	note->length = note->text ? strlen(note->text) : 0;
@@ -421,33 +422,33 @@ void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char 
 		free(note->text);
 		free(note);
 	} else {
-		note->drop = drop;
-		drop->note = note;
+		note->staged = staged;
+		staged->note = note;
 	}
 	free(name);
 }
 
-void tdfs_note_drop(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_note_clear(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	struct tdfs_note *note = drop->note;
+	struct tdfs_note *note = staged->note;
 
 	if (!note)
 		return;
-	drop->note = NULL;
-	note->drop = NULL;
+	staged->note = NULL;
+	note->staged = NULL;
 	(void)tdfs_inode_set_name(in, &note->node, NULL);
 	tdfs_inode_settle(in, &note->node);
 }
 
-void tdfs_note_remove(struct tdfs_incoming *in, struct tdfs_drop *drop,
+void tdfs_note_remove(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		      const struct tdfs_caller *caller)
 {
-	struct tdfs_note *note = drop->note;
+	struct tdfs_note *note = staged->note;
 
 	if (!note)
 		return;
-	drop->note = NULL;
-	note->drop = NULL;
+	staged->note = NULL;
+	note->staged = NULL;
 	note->removed = true;
 	note->remover = caller->uid;
 	note->remover_tid = caller->tid;

@@ -28,20 +28,20 @@ static int read_note(const struct tdfs_note *note, void *buffer, size_t size, ui
 int tdfs_incoming_read(struct tdfs_incoming *in, struct tdfs_handle *handle, void *buffer,
 		       size_t size, uint64_t offset, size_t *got)
 {
-	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
 	size_t done = 0;
 	uint64_t base;
 	int fd;
 
 	if (!handle->reads)
 		return EBADF;
-	/* A note's text never changes, a drop is there as long as the handle. */
-	if (!drop)
+	/* A note's text never changes, a staged file is there as long as the handle. */
+	if (!staged)
 		return read_note((struct tdfs_note *)handle->node, buffer, size, offset, got);
 	tdfs_lock(in);
-	base = drop->base;
-	/* A copy: an old file may be closed by a write that comes after its publish. */
-	fd = drop->fd < 0 ? -1 : dup(drop->fd);
+	base = staged->base;
+	/* A copy: an old file may be closed by a write that comes after its commit. */
+	fd = staged->fd < 0 ? -1 : dup(staged->fd);
 	tdfs_unlock(in);
 	if (fd < 0)
 		return EIO;
@@ -70,14 +70,17 @@ int tdfs_incoming_read(struct tdfs_incoming *in, struct tdfs_handle *handle, voi
 	return 0;
 }
 
-/* ---- After a publish ---------------------------------------------------------------------- */
+/* ---- After a commit ---------------------------------------------------------------------- */
 
-/* A published drop gets a fresh staged file, behind its published bytes. Gives the lock up. */
-static int reopen(struct tdfs_incoming *in, struct tdfs_drop *drop)
+/* A committed staged file gets a fresh staged file, behind its committed bytes. Gives the lock up.
+ */
+static int reopen(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	char *name = drop->node.name ? strdup(drop->node.name)
-				     : tdfs_free_name(in, drop->published ? drop->published : "?");
-	struct tdfs_inode node = drop->node;
+	char *name =
+		staged->node.name
+			? strdup(staged->node.name)
+			: tdfs_free_name(in, staged->committed_name ? staged->committed_name : "?");
+	struct tdfs_inode node = staged->node;
 	void *file;
 	int fd, why;
 
@@ -88,14 +91,14 @@ static int reopen(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	if (why == 0 && in->backend.own)
 		in->backend.own(in->backend.context, file, node.uid, node.gid, node.mode);
 	tdfs_lock(in);
-	while (drop->using_file > 0)
+	while (staged->using_file > 0)
 		pthread_cond_wait(&in->change, &in->lock);
-	if (why == 0 && drop->state != TDFS_PUBLISHED)
+	if (why == 0 && staged->state != TDFS_COMMITTED)
 		why = EAGAIN; /* somebody was faster: as well */
-	if (why == 0 && !drop->node.name) {
+	if (why == 0 && !staged->node.name) {
 		char *other = tdfs_free_name(in, name);
 
-		if (!other || tdfs_inode_set_name(in, &drop->node, other) != 0)
+		if (!other || tdfs_inode_set_name(in, &staged->node, other) != 0)
 			why = ENOMEM;
 		free(other);
 	}
@@ -109,38 +112,38 @@ static int reopen(struct tdfs_incoming *in, struct tdfs_drop *drop)
 		tdfs_lock(in);
 		return 0;
 	}
-	tdfs_ghost_leave(in, drop);
-	tdfs_drop_discard(in, drop);
-	drop->file = file;
-	drop->fd = fd;
-	drop->base += drop->size;
-	drop->size = 0;
-	drop->state = TDFS_OPEN;
-	drop->answer = 0;
-	tdfs_inode_appears(&drop->node);
+	tdfs_ghost_leave(in, staged);
+	tdfs_staged_discard(in, staged);
+	staged->file = file;
+	staged->fd = fd;
+	staged->base += staged->size;
+	staged->size = 0;
+	staged->state = TDFS_OPEN;
+	staged->answer = 0;
+	tdfs_inode_appears(&staged->node);
 	in->changed = tdfs_time();
 	return 0;
 }
 
-/* Makes a drop ready for bytes at `offset` or a size of it. */
-static int make_writable(struct tdfs_incoming *in, struct tdfs_drop *drop,
+/* Makes a staged file ready for bytes at `offset` or a size of it. */
+static int make_writable(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			 const struct tdfs_caller *caller, bool appends, uint64_t offset)
 {
-	while (drop->state != TDFS_OPEN) {
+	while (staged->state != TDFS_OPEN) {
 		int why;
 
 		if (!caller->may_wait)
 			return TDFS_LATER;
-		tdfs_drop_wait(in, drop);
-		if (drop->state != TDFS_PUBLISHED)
+		tdfs_staged_wait(in, staged);
+		if (staged->state != TDFS_COMMITTED)
 			continue;
-		if (!appends && offset < drop->base + drop->size)
+		if (!appends && offset < staged->base + staged->size)
 			return EPERM;
-		why = reopen(in, drop);
+		why = reopen(in, staged);
 		if (why)
 			return why;
 	}
-	return appends || offset >= drop->base ? 0 : EPERM;
+	return appends || offset >= staged->base ? 0 : EPERM;
 }
 
 /* ---- Write -------------------------------------------------------------------------------- */
@@ -165,60 +168,61 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 			      struct tdfs_handle *handle, int flags, const void *buffer,
 			      size_t size, uint64_t offset, struct tdfs_written *written)
 {
-	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
 	bool appends = flags & O_APPEND;
 	uint64_t before;
 	int fd, why;
 
-	if (!drop || !handle->writes)
+	if (!staged || !handle->writes)
 		return EBADF;
 	tdfs_lock(in);
 	/* What the kernel appends it sends with the end as it knows it. Anywhere else belongs a
 	 * write that was asked not to append (RWF_NOAPPEND). */
-	if (offset < drop->base + drop->size || (offset > drop->base + drop->size && !drop->shrank))
+	if (offset < staged->base + staged->size ||
+	    (offset > staged->base + staged->size && !staged->shrank))
 		appends = false;
-	why = make_writable(in, drop, caller, appends, offset);
+	why = make_writable(in, staged, caller, appends, offset);
 	if (why == 0 && offset > INT64_MAX - size)
 		why = EFBIG;
 	if (why) {
 		tdfs_unlock(in);
 		return why;
 	}
-	/* Each time: who wrote is forgotten when what was written is published and its name goes.
+	/* Each time: who wrote is forgotten when what was written is committed and its name goes.
 	 */
-	tdfs_people_note(in, drop, caller, true);
+	tdfs_people_note(in, staged, caller, true);
 	tdfs_people_used(handle, caller, false);
-	before = drop->size;
-	written->at = appends ? before : offset - drop->base;
+	before = staged->size;
+	written->at = appends ? before : offset - staged->base;
 	/* From its beginning, by someone who came after the file was spoilt. */
-	if (drop->taint && written->at == 0 && !appends && handle->serial > drop->tainted)
-		tdfs_drop_rewritten(in, drop);
-	if (written->at + size > drop->size)
-		drop->size = written->at + size; /* the next one that appends goes behind */
-	drop->writing++;
-	drop->node.users++;
-	written->drop = drop;
-	fd = drop->fd;
+	if (staged->taint && written->at == 0 && !appends && handle->serial > staged->tainted)
+		tdfs_staged_rewritten(in, staged);
+	if (written->at + size > staged->size)
+		staged->size = written->at + size; /* the next one that appends goes behind */
+	staged->writing++;
+	staged->node.users++;
+	written->staged = staged;
+	fd = staged->fd;
 	tdfs_unlock(in);
 
 	if (in->backend.generation)
-		written->generation = in->backend.generation(in->backend.context, drop->file);
+		written->generation = in->backend.generation(in->backend.context, staged->file);
 	why = write_all(fd, buffer, size, written->at, &written->done);
 
 	tdfs_lock(in);
-	drop->shrank |= written->done < size;
-	if (written->done < size && drop->size == written->at + size)
-		drop->size = written->done > 0 && written->at + written->done > before
-				     ? written->at + written->done
-				     : before;
+	staged->shrank |= written->done < size;
+	if (written->done < size && staged->size == written->at + size)
+		staged->size = written->done > 0 && written->at + written->done > before
+				       ? written->at + written->done
+				       : before;
 	if (why)
-		drop->failed = why;
-	drop->changes++;
-	drop->node.mtime = drop->node.ctime = tdfs_time();
+		staged->failed = why;
+	staged->changes++;
+	staged->node.mtime = staged->node.ctime = tdfs_time();
 	/* They are told in the order in which they are answered, one behind at most. */
-	while (drop->telling)
+	while (staged->telling)
 		pthread_cond_wait(&in->change, &in->lock);
-	drop->telling = true;
+	staged->telling = true;
 	tdfs_unlock(in);
 	return why;
 }
@@ -226,19 +230,19 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 void tdfs_incoming_write_end(struct tdfs_incoming *in, const void *buffer,
 			     const struct tdfs_written *written)
 {
-	struct tdfs_drop *drop = written->drop;
+	struct tdfs_staged *staged = written->staged;
 
-	if (!drop)
+	if (!staged)
 		return;
 	if (in->backend.written && written->done > 0)
-		in->backend.written(in->backend.context, drop->file, written->generation, buffer,
+		in->backend.written(in->backend.context, staged->file, written->generation, buffer,
 				    written->done, written->at);
 	tdfs_lock(in);
-	drop->telling = false;
-	drop->node.users--;
-	drop->writing--;
+	staged->telling = false;
+	staged->node.users--;
+	staged->writing--;
 	pthread_cond_broadcast(&in->change);
-	tdfs_inode_settle(in, &drop->node);
+	tdfs_inode_settle(in, &staged->node);
 	tdfs_unlock(in);
 }
 
@@ -258,17 +262,17 @@ int tdfs_incoming_write(struct tdfs_incoming *in, const struct tdfs_caller *call
 int tdfs_incoming_sync(struct tdfs_incoming *in, const struct tdfs_caller *caller,
 		       struct tdfs_handle *handle)
 {
-	struct tdfs_drop *drop = tdfs_drop_of(handle->node);
+	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
 	int fd, why;
 
-	if (!drop)
+	if (!staged)
 		return 0;
 	if (!caller->may_wait)
 		return TDFS_LATER;
 	tdfs_lock(in);
-	/* What is published is durable already. */
-	fd = drop->state == TDFS_PUBLISHED || drop->fd < 0 ? -1 : dup(drop->fd);
-	why = fd < 0 && drop->state != TDFS_PUBLISHED ? EIO : 0;
+	/* What is committed is durable already. */
+	fd = staged->state == TDFS_COMMITTED || staged->fd < 0 ? -1 : dup(staged->fd);
+	why = fd < 0 && staged->state != TDFS_COMMITTED ? EIO : 0;
 	tdfs_unlock(in);
 	if (fd < 0)
 		return why;
@@ -276,8 +280,8 @@ int tdfs_incoming_sync(struct tdfs_incoming *in, const struct tdfs_caller *calle
 	close(fd);
 	if (why) {
 		tdfs_lock(in);
-		drop->failed = why;
-		drop->changes++;
+		staged->failed = why;
+		staged->changes++;
 		tdfs_unlock(in);
 	}
 	return why;
@@ -310,54 +314,54 @@ int tdfs_incoming_getattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	return why;
 }
 
-int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size)
+int tdfs_staged_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t size)
 {
-	int why = tdfs_drop_wake(in, drop);
+	int why = tdfs_staged_open_fd(in, staged);
 
 	if (why)
 		return why;
 	tdfs_unlock(in);
-	why = ftruncate(drop->fd, (off_t)size) == 0 ? 0 : errno;
+	why = ftruncate(staged->fd, (off_t)size) == 0 ? 0 : errno;
 	if (why == 0 && in->backend.cut)
-		in->backend.cut(in->backend.context, drop->file, size);
+		in->backend.cut(in->backend.context, staged->file, size);
 	tdfs_lock(in);
 	if (why == 0)
-		drop->size = size;
+		staged->size = size;
 	if (size == 0)
-		drop->prepared = 0;
+		staged->prepared = 0;
 	return why;
 }
 
-static int set_size(struct tdfs_incoming *in, struct tdfs_drop *drop,
+static int set_size(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		    const struct tdfs_caller *caller, off_t size)
 {
 	int why;
 
 	if (size < 0)
 		return EINVAL;
-	if (drop->state == TDFS_PUBLISHED && (uint64_t)size == drop->base + drop->size)
+	if (staged->state == TDFS_COMMITTED && (uint64_t)size == staged->base + staged->size)
 		return 0;
-	why = make_writable(in, drop, caller, false, (uint64_t)size);
+	why = make_writable(in, staged, caller, false, (uint64_t)size);
 	if (why)
 		return why;
-	if (drop->writing > 0 && !caller->may_wait)
+	if (staged->writing > 0 && !caller->may_wait)
 		return TDFS_LATER;
-	tdfs_drop_freeze(in, drop);
-	why = tdfs_drop_cut(in, drop, (uint64_t)size - drop->base);
-	tdfs_drop_thaw(in, drop);
+	tdfs_staged_freeze(in, staged);
+	why = tdfs_staged_truncate(in, staged, (uint64_t)size - staged->base);
+	tdfs_staged_thaw(in, staged);
 	/* Removed since the caller found it: the kernel looks once more. */
-	if (why == EIO && !drop->file)
+	if (why == EIO && !staged->file)
 		return ESTALE;
 	if (why)
 		return why;
-	drop->changes++;
-	drop->node.mtime = tdfs_time();
-	if (drop->size == 0) {
-		drop->failed = 0;
-		tdfs_drop_rewritten(in, drop);
-	} else if (drop->note && !drop->taint && drop->writers == 0) {
+	staged->changes++;
+	staged->node.mtime = tdfs_time();
+	if (staged->size == 0) {
+		staged->failed = 0;
+		tdfs_staged_rewritten(in, staged);
+	} else if (staged->note && !staged->taint && staged->writers == 0) {
 		/* No close is on its way that would tell. */
-		tdfs_note_set(in, drop,
+		tdfs_note_set(in, staged,
 			      "its size was changed after it was refused; close it once more, or "
 			      "rename it, to have it tried again");
 	}
@@ -368,7 +372,7 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 			  const struct stat *change, unsigned what, struct stat *st)
 {
 	struct tdfs_inode *node;
-	struct tdfs_drop *drop;
+	struct tdfs_staged *staged;
 	struct timespec now = tdfs_time();
 	int why = 0;
 
@@ -378,12 +382,12 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 		tdfs_unlock(in);
 		return ESTALE;
 	}
-	drop = tdfs_drop_of(node);
+	staged = tdfs_staged_of(node);
 	node->users++;
-	if (!drop)
+	if (!staged)
 		why = EPERM;
 	else if (what & TDFS_SET_SIZE)
-		why = set_size(in, drop, caller, change->st_size);
+		why = set_size(in, staged, caller, change->st_size);
 	if (why == 0) {
 		if (what & TDFS_SET_MODE)
 			node->mode = change->st_mode & 0777;
@@ -391,11 +395,11 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 			node->uid = change->st_uid;
 		if (what & TDFS_SET_GID)
 			node->gid = change->st_gid;
-		if (drop && drop->note) {
-			drop->note->node.mode = node->mode & 0444;
-			drop->note->node.uid = node->uid;
-			drop->note->node.gid = node->gid;
-			drop->note->node.ctime = now;
+		if (staged && staged->note) {
+			staged->note->node.mode = node->mode & 0444;
+			staged->note->node.uid = node->uid;
+			staged->note->node.gid = node->gid;
+			staged->note->node.ctime = now;
 		}
 		if (what & (TDFS_SET_ATIME | TDFS_SET_ATIME_NOW))
 			node->atime = what & TDFS_SET_ATIME_NOW ? now : change->st_atim;
@@ -404,9 +408,9 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 		node->ctime = now;
 		tdfs_inode_stat(node, st);
 		/* What is being committed gets them when it is refused. */
-		if (drop && drop->state == TDFS_OPEN &&
+		if (staged && staged->state == TDFS_OPEN &&
 		    what & (TDFS_SET_MODE | TDFS_SET_UID | TDFS_SET_GID))
-			tdfs_drop_own(in, drop);
+			tdfs_staged_keep_owner(in, staged);
 	}
 	node->users--;
 	tdfs_inode_settle(in, node);

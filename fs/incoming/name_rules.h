@@ -12,7 +12,7 @@ bool tdfs_name_is_temporary(const char *name);
 
 #define TDFS_NOTE_SUFFIX ".error"
 
-/* NAME.error: where the reason of a refusal is read; no drop may be called so. */
+/* NAME.error: where the reason of a refusal is read; no staged file may be called so. */
 bool tdfs_name_is_note(const char *name);
 
 #endif

@@ -26,7 +26,7 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 		int wrote;
 
 		node->users++;
-		wrote = tdfs_people_wrote(in, tdfs_drop_of(node), caller);
+		wrote = tdfs_people_wrote(in, tdfs_staged_of(node), caller);
 		node->users--;
 		if (wrote == TDFS_LATER)
 			why = TDFS_LATER;
@@ -62,18 +62,18 @@ int tdfs_incoming_again(struct tdfs_incoming *in, uint64_t ino, struct stat *st)
 
 /* ---- Unlink ------------------------------------------------------------------------------- */
 
-void tdfs_drop_cancel(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_staged_cancel(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	void *file = drop->file;
+	void *file = staged->file;
 
-	tdfs_note_drop(in, drop);
-	(void)tdfs_inode_set_name(in, &drop->node, NULL);
-	drop->node.users++;
+	tdfs_note_clear(in, staged);
+	(void)tdfs_inode_set_name(in, &staged->node, NULL);
+	staged->node.users++;
 	tdfs_unlock(in);
 	in->backend.remove(in->backend.context, file);
 	tdfs_lock(in);
-	drop->node.users--;
-	tdfs_inode_settle(in, &drop->node);
+	staged->node.users--;
+	tdfs_inode_settle(in, &staged->node);
 }
 
 static void unlink_note(struct tdfs_incoming *in, struct tdfs_inode *node)
@@ -84,9 +84,9 @@ static void unlink_note(struct tdfs_incoming *in, struct tdfs_inode *node)
 		tdfs_note_end(in, note);
 		return;
 	}
-	if (note->drop)
-		note->drop->note = NULL;
-	note->drop = NULL;
+	if (note->staged)
+		note->staged->note = NULL;
+	note->staged = NULL;
 	(void)tdfs_inode_set_name(in, node, NULL);
 	tdfs_inode_settle(in, node);
 }
@@ -96,39 +96,39 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 {
 	for (;;) {
 		struct tdfs_inode *node = tdfs_inode_by_name(in, name);
-		struct tdfs_drop *drop = tdfs_drop_of(node);
+		struct tdfs_staged *staged = tdfs_staged_of(node);
 		int wrote;
 
 		if (!node)
 			return ENOENT;
-		if (!drop && !tdfs_note_known(tdfs_note_of(node), caller))
+		if (!staged && !tdfs_note_known(tdfs_note_of(node), caller))
 			return ENOENT;
 		if (!tdfs_inode_checked(node, caller))
 			return ESTALE;
-		if (!drop) {
+		if (!staged) {
 			unlink_note(in, node);
 			return 0;
 		}
-		if (drop->state == TDFS_OPEN) {
-			tdfs_note_remove(in, drop, caller);
-			tdfs_drop_cancel(in, drop);
+		if (staged->state == TDFS_OPEN) {
+			tdfs_note_remove(in, staged, caller);
+			tdfs_staged_cancel(in, staged);
 			return 0;
 		}
-		if (drop->state == TDFS_PUBLISHING) {
+		if (staged->state == TDFS_COMMITTING) {
 			if (!caller->may_wait)
 				return TDFS_LATER;
-			tdfs_drop_wait(in, drop);
+			tdfs_staged_wait(in, staged);
 			continue;
 		}
 		node->users++;
-		wrote = tdfs_people_wrote(in, drop, caller);
+		wrote = tdfs_people_wrote(in, staged, caller);
 		node->users--;
 		if (wrote == TDFS_LATER)
 			return TDFS_LATER;
 		if (!wrote)
 			return ENOENT;
 		if (tdfs_inode_is_ghost(node)) {
-			tdfs_ghost_end(in, drop);
+			tdfs_ghost_end(in, staged);
 			return 0;
 		}
 	}
@@ -153,23 +153,24 @@ struct rename {
 	const struct tdfs_caller *caller;
 	const char *from, *to;
 	unsigned flags;
-	struct tdfs_drop *drop;
+	struct tdfs_staged *staged;
 	bool forgiven; /* what a killed writer left */
 };
 
 #define AGAIN (-2) /* the lock was given up, and things changed meanwhile */
 
-/* What has the new name now: nothing, the drop itself, or something that will be replaced. */
+/* What has the new name now: nothing, the staged file itself, or something that will be replaced.
+ */
 static int check_target(struct rename *r)
 {
 	struct tdfs_inode *node = tdfs_inode_by_name(r->in, r->to);
-	struct tdfs_drop *target = tdfs_drop_of(node);
+	struct tdfs_staged *target = tdfs_staged_of(node);
 	bool there = node && tdfs_inode_listed(node);
 
-	if (there && node != &r->drop->node && !tdfs_inode_checked(node, r->caller))
+	if (there && node != &r->staged->node && !tdfs_inode_checked(node, r->caller))
 		return ESTALE;
-	if (target && target != r->drop && target->state == TDFS_PUBLISHING) {
-		tdfs_drop_wait(r->in, target);
+	if (target && target != r->staged && target->state == TDFS_COMMITTING) {
+		tdfs_staged_wait(r->in, target);
 		return AGAIN;
 	}
 	if (!(r->flags & RENAME_NOREPLACE))
@@ -185,79 +186,81 @@ static int check_target(struct rename *r)
 }
 
 /* NAME.error goes with NAME, where that is only renamed. */
-static void move_note(struct tdfs_incoming *in, struct tdfs_drop *drop)
+static void move_note(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	struct tdfs_note *before;
 	char *name = NULL;
 
-	if (!drop->note)
+	if (!staged->note)
 		return;
-	if (asprintf(&name, "%s" TDFS_NOTE_SUFFIX, drop->node.name) < 0) {
-		tdfs_note_drop(in, drop);
+	if (asprintf(&name, "%s" TDFS_NOTE_SUFFIX, staged->node.name) < 0) {
+		tdfs_note_clear(in, staged);
 		return;
 	}
 	before = tdfs_note_of(tdfs_inode_by_name(in, name));
 	if (before && before->removed)
 		tdfs_note_end(in, before);
-	if (tdfs_inode_by_name(in, name) || tdfs_inode_set_name(in, &drop->note->node, name) != 0)
-		tdfs_note_drop(in, drop);
+	if (tdfs_inode_by_name(in, name) || tdfs_inode_set_name(in, &staged->note->node, name) != 0)
+		tdfs_note_clear(in, staged);
 	free(name);
 }
 
-/* Gives the drop the new name; what had it goes. Gives the lock up, with the drop renamed. */
+/* Gives the staged file the new name; what had it goes. Gives the lock up, with the staged file
+ * renamed. */
 static int take_name(struct rename *r)
 {
 	struct tdfs_incoming *in = r->in;
-	struct tdfs_drop *target;
+	struct tdfs_staged *target;
 	int why;
 
 	/* The kernel has one rename at a time in a directory: nobody waits for us here. */
-	while ((target = tdfs_drop_of(tdfs_inode_by_name(in, r->to))) &&
-	       target->state == TDFS_PUBLISHING)
-		tdfs_drop_wait(in, target);
-	if (target == r->drop)
+	while ((target = tdfs_staged_of(tdfs_inode_by_name(in, r->to))) &&
+	       target->state == TDFS_COMMITTING)
+		tdfs_staged_wait(in, target);
+	if (target == r->staged)
 		return 0;
 	if (target && target->state == TDFS_OPEN && !tdfs_inode_checked(&target->node, r->caller)) {
 		/* It came while we were busy, and stays. */
-		if (r->drop->state != TDFS_PUBLISHED)
+		if (r->staged->state != TDFS_COMMITTED)
 			return ESTALE;
-		tdfs_ghost_end(in, r->drop);
+		tdfs_ghost_end(in, r->staged);
 		return 0;
 	}
-	if (target && target->state == TDFS_PUBLISHED) {
+	if (target && target->state == TDFS_COMMITTED) {
 		tdfs_ghost_end(in, target);
 		target = NULL;
 	} else if (target) {
 		/* Both names change at once. */
-		tdfs_note_drop(in, target);
+		tdfs_note_clear(in, target);
 		(void)tdfs_inode_set_name(in, &target->node, NULL);
 	}
-	why = tdfs_inode_set_name(in, &r->drop->node, r->to);
+	why = tdfs_inode_set_name(in, &r->staged->node, r->to);
 	if (why == 0)
-		move_note(in, r->drop);
+		move_note(in, r->staged);
 	if (target)
-		tdfs_drop_cancel(in, target);
+		tdfs_staged_cancel(in, target);
 	return why;
 }
 
-/* The name on disk, by which the file is known after a crash. The drop is frozen meanwhile. */
+/* The name on disk, by which the file is known after a crash. The staged file is frozen meanwhile.
+ */
 static int rename_on_disk(struct rename *r)
 {
-	struct tdfs_drop *drop = r->drop;
+	struct tdfs_staged *staged = r->staged;
 	int why;
 
-	tdfs_drop_freeze(r->in, drop);
+	tdfs_staged_freeze(r->in, staged);
 	tdfs_unlock(r->in);
-	why = r->in->backend.rename(r->in->backend.context, drop->file, r->to);
+	why = r->in->backend.rename(r->in->backend.context, staged->file, r->to);
 	tdfs_lock(r->in);
-	tdfs_drop_thaw(r->in, drop);
+	tdfs_staged_thaw(r->in, staged);
 	return why;
 }
 
 /* Refused, and unchanged since. */
-static bool is_refused(const struct tdfs_drop *drop)
+static bool is_refused(const struct tdfs_staged *staged)
 {
-	return drop->answer && drop->changes == drop->settled;
+	return staged->answer && staged->changes == staged->settled;
 }
 
 /* It is put aside as it is: sed -i.bak does so, with a good one to come under its name. */
@@ -265,61 +268,61 @@ static int put_aside(struct rename *r)
 {
 	int why = rename_on_disk(r);
 
-	r->drop->unasked = false;
+	r->staged->unasked = false;
 	return why ? why : take_name(r);
 }
 
 static int rename_open(struct rename *r)
 {
 	struct tdfs_incoming *in = r->in;
-	struct tdfs_drop *drop = r->drop;
-	bool commit = !tdfs_name_is_temporary(r->to) && (drop->size > 0 || drop->failed);
+	struct tdfs_staged *staged = r->staged;
+	bool commit = !tdfs_name_is_temporary(r->to) && (staged->size > 0 || staged->failed);
 	int answer;
 
-	if (is_refused(drop) && tdfs_name_is_temporary(r->to))
+	if (is_refused(staged) && tdfs_name_is_temporary(r->to))
 		return put_aside(r);
 	/* Once, and before the look: a writer that is killed meanwhile spoils it again. */
-	if (!r->forgiven && !drop->failed) {
-		free(drop->taint);
-		drop->taint = NULL;
-		drop->unanswered = false;
+	if (!r->forgiven && !staged->failed) {
+		free(staged->taint);
+		staged->taint = NULL;
+		staged->unanswered = false;
 	}
 	r->forgiven = true;
-	if (commit && drop->writers > 0) {
-		uint64_t opens = drop->opens, changes = drop->changes;
+	if (commit && staged->writers > 0) {
+		uint64_t opens = staged->opens, changes = staged->changes;
 		struct tdfs_verdict verdict =
-			tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, r->caller, 0);
+			tdfs_people_look(in, staged, TDFS_LOOK_HOLDERS, r->caller, 0);
 
-		commit = !verdict.held && drop->unclosed == 0;
-		if (drop->state != TDFS_OPEN || drop->opens != opens || drop->changes != changes ||
-		    tdfs_inode_by_name(in, r->from) != &drop->node)
+		commit = !verdict.held && staged->unclosed == 0;
+		if (staged->state != TDFS_OPEN || staged->opens != opens ||
+		    staged->changes != changes || tdfs_inode_by_name(in, r->from) != &staged->node)
 			return AGAIN;
-		if (verdict.unknown && drop->writers > 0 && drop->unclosed == 0)
-			return tdfs_drop_refuse(in, drop, EAGAIN, verdict.why);
+		if (verdict.unknown && staged->writers > 0 && staged->unclosed == 0)
+			return tdfs_staged_refuse(in, staged, EAGAIN, verdict.why);
 	}
-	drop->unasked = false;
+	staged->unasked = false;
 	if (commit) {
 		if (in->closing)
 			return EIO;
-		answer = tdfs_drop_publish(in, drop, r->to);
-		if (drop->state == TDFS_PUBLISHED) {
+		answer = tdfs_staged_commit(in, staged, r->to);
+		if (staged->state == TDFS_COMMITTED) {
 			/* Who renamed it finds it, too. */
-			tdfs_people_note(in, drop, r->caller, true);
+			tdfs_people_note(in, staged, r->caller, true);
 			(void)take_name(r);
 			return answer;
 		}
 		if (answer)
 			return answer;
-		if (drop->state != TDFS_OPEN || tdfs_inode_by_name(in, r->from) != &drop->node)
+		if (staged->state != TDFS_OPEN || tdfs_inode_by_name(in, r->from) != &staged->node)
 			return AGAIN;
 	}
 	answer = rename_on_disk(r);
 	if (answer)
 		return answer;
-	tdfs_note_drop(in, drop);
-	drop->answer = 0;
+	tdfs_note_clear(in, staged);
+	staged->answer = 0;
 	if (!commit)
-		drop->settled = drop->changes - 1; /* its next close tries again */
+		staged->settled = staged->changes - 1; /* its next close tries again */
 	return take_name(r);
 }
 
@@ -331,21 +334,21 @@ static int rename_locked(struct rename *r)
 
 	if (!node)
 		return ENOENT;
-	r->drop = tdfs_drop_of(node);
-	if (!r->drop)
+	r->staged = tdfs_staged_of(node);
+	if (!r->staged)
 		return EPERM;
 	if (!tdfs_inode_checked(node, r->caller))
 		return ESTALE;
-	if (r->drop->state == TDFS_PUBLISHING) {
-		tdfs_drop_wait(in, r->drop);
+	if (r->staged->state == TDFS_COMMITTING) {
+		tdfs_staged_wait(in, r->staged);
 		return AGAIN;
 	}
 	node->users++;
 	why = check_target(r);
 	if (why == 0 && tdfs_inode_by_name(in, r->to) == node) {
 		/* onto itself */
-	} else if (why == 0 && r->drop->state == TDFS_PUBLISHED) {
-		if (tdfs_people_wrote(in, r->drop, r->caller) != 1)
+	} else if (why == 0 && r->staged->state == TDFS_COMMITTED) {
+		if (tdfs_people_wrote(in, r->staged, r->caller) != 1)
 			why = ENOENT;
 		else if (!tdfs_inode_is_ghost(node))
 			why = AGAIN;

@@ -21,7 +21,7 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 				      const struct tdfs_caller *caller, int flags)
 {
 	struct tdfs_handle *handle = calloc(1, sizeof *handle);
-	struct tdfs_drop *drop = tdfs_drop_of(node);
+	struct tdfs_staged *staged = tdfs_staged_of(node);
 	int access = flags & O_ACCMODE;
 
 	if (!handle)
@@ -35,29 +35,29 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 		in->handles->link = &handle->next;
 	in->handles = handle;
 	node->users++;
-	if (!drop || !handle->writes)
+	if (!staged || !handle->writes)
 		return handle;
-	if (drop->writers == 0 && drop->size == 0 && drop->base == 0 && !drop->failed)
-		tdfs_drop_rewritten(in, drop);
-	handle->serial = ++drop->opens;
-	drop->writers++;
-	drop->unclosed++;
-	drop->writer = caller->uid;
+	if (staged->writers == 0 && staged->size == 0 && staged->base == 0 && !staged->failed)
+		tdfs_staged_rewritten(in, staged);
+	handle->serial = ++staged->opens;
+	staged->writers++;
+	staged->unclosed++;
+	staged->writer = caller->uid;
 	handle->opener = caller->tid;
-	tdfs_people_opened(in, drop, caller);
+	tdfs_people_opened(in, staged, caller);
 	return handle;
 }
 
 /* ---- Create ------------------------------------------------------------------------------- */
 
 /*
- * Makes a drop under a name that is not listed; a ghost there ends. Gives the lock up meanwhile.
- * EEXIST where somebody else was first.
+ * Makes a staged file under a name that is not listed; a ghost there ends. Gives the lock up
+ * meanwhile. EEXIST where somebody else was first.
  */
-static int make_drop(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid, gid_t gid,
-		     struct tdfs_drop **made)
+static int make_staged(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
+		       gid_t gid, struct tdfs_staged **made)
 {
-	struct tdfs_drop *drop = NULL;
+	struct tdfs_staged *staged = NULL;
 	struct tdfs_inode *node;
 	void *file;
 	int fd, why;
@@ -74,9 +74,9 @@ static int make_drop(struct tdfs_incoming *in, const char *name, mode_t mode, ui
 		why = EEXIST;
 	} else {
 		if (node)
-			tdfs_ghost_end(in, tdfs_drop_of(node));
-		drop = tdfs_drop_new(in, name, mode, uid, gid, file, fd);
-		why = drop ? 0 : ENOMEM;
+			tdfs_ghost_end(in, tdfs_staged_of(node));
+		staged = tdfs_staged_new(in, name, mode, uid, gid, file, fd);
+		why = staged ? 0 : ENOMEM;
 	}
 	if (why) {
 		tdfs_unlock(in);
@@ -85,7 +85,7 @@ static int make_drop(struct tdfs_incoming *in, const char *name, mode_t mode, ui
 		tdfs_lock(in);
 		return why;
 	}
-	*made = drop;
+	*made = staged;
 	return 0;
 }
 
@@ -110,7 +110,7 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			 struct tdfs_handle **handle)
 {
 	struct tdfs_inode *node;
-	struct tdfs_drop *drop;
+	struct tdfs_staged *staged;
 	int why;
 
 	if (strlen(name) > TDL_STAGED_NAME_MAX)
@@ -143,19 +143,19 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			why = EEXIST;
 			continue;
 		}
-		why = make_drop(in, name, mode, caller->uid, caller->gid, &drop);
+		why = make_staged(in, name, mode, caller->uid, caller->gid, &staged);
 	} while (why == EEXIST);
 	if (why == 0 && handle) {
-		*handle = handle_new(in, &drop->node, caller, flags);
+		*handle = handle_new(in, &staged->node, caller, flags);
 		if (!*handle) {
 			/* It stays, empty and listed. */
 			why = ENOMEM;
 		}
 	}
 	if (why == 0) {
-		drop->node.lookups++;
-		tdfs_inode_stat(&drop->node, st);
-		tdfs_inode_settle(in, &drop->node);
+		staged->node.lookups++;
+		tdfs_inode_stat(&staged->node, st);
+		tdfs_inode_settle(in, &staged->node);
 	}
 	tdfs_unlock(in);
 	return why;
@@ -164,27 +164,27 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 /* ---- Open --------------------------------------------------------------------------------- */
 
 /*
- * A published file is opened for writing. Its inode cannot become another file; so the name gets
- * a fresh drop, where it is the writer's own ghost, and ESTALE makes the kernel look the name up
- * again. Where nothing is done with it then (Emacs looks at a file it has saved through a
+ * A committed file is opened for writing. Its inode cannot become another file; so the name gets
+ * a fresh staged file, where it is the writer's own ghost, and ESTALE makes the kernel look the
+ * name up again. Where nothing is done with it then (Emacs looks at a file it has saved through a
  * descriptor that could write), it goes with the last handle.
  */
-static int open_published(struct tdfs_incoming *in, struct tdfs_drop *drop,
+static int open_committed(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			  const struct tdfs_caller *caller)
 {
-	struct tdfs_inode *node = &drop->node;
-	struct tdfs_drop *fresh;
-	int wrote = node->name ? tdfs_people_wrote(in, drop, caller) : 0;
+	struct tdfs_inode *node = &staged->node;
+	struct tdfs_staged *fresh;
+	int wrote = node->name ? tdfs_people_wrote(in, staged, caller) : 0;
 	char *name;
 
 	if (wrote == TDFS_LATER)
 		return TDFS_LATER;
-	if (!wrote || !node->name || drop->state != TDFS_PUBLISHED)
+	if (!wrote || !node->name || staged->state != TDFS_COMMITTED)
 		return ESTALE;
 	name = strdup(node->name);
 	if (!name)
 		return ENOMEM;
-	if (make_drop(in, name, node->mode, node->uid, node->gid, &fresh) == 0) {
+	if (make_staged(in, name, node->mode, node->uid, node->gid, &fresh) == 0) {
 		fresh->unasked = true;
 		tdfs_inode_appears(&fresh->node);
 		fresh->until = in->backend.now(in->backend.context) + TDFS_GHOST_MS;
@@ -203,29 +203,29 @@ void tdfs_unopened_expire(struct tdfs_incoming *in)
 
 	in->unopened = false;
 	while (node) {
-		struct tdfs_drop *drop = tdfs_drop_of(node);
+		struct tdfs_staged *staged = tdfs_staged_of(node);
 
-		if (!drop || !drop->unasked || drop->opens > 0 || drop->changes > 0 ||
-		    !node->name || drop->state != TDFS_OPEN) {
+		if (!staged || !staged->unasked || staged->opens > 0 || staged->changes > 0 ||
+		    !node->name || staged->state != TDFS_OPEN) {
 			node = node->next;
-		} else if (drop->until > now) {
+		} else if (staged->until > now) {
 			in->unopened = true;
 			node = node->next;
 		} else {
-			tdfs_drop_cancel(in, drop);
+			tdfs_staged_cancel(in, staged);
 			node = in->oldest; /* anything may have changed */
 		}
 	}
 }
 
 /* A handle that is surely open, and not the caller's own. */
-static bool another_is_open(struct tdfs_incoming *in, struct tdfs_drop *drop,
+static bool another_is_open(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			    const struct tdfs_caller *caller, pid_t process)
 {
 	for (struct tdfs_handle *handle = in->handles; handle; handle = handle->next) {
-		if (handle->node == &drop->node && handle->writes && !handle->closed &&
+		if (handle->node == &staged->node && handle->writes && !handle->closed &&
 		    handle->opener != caller->tid &&
-		    !tdfs_people_same(drop, handle->opener, process))
+		    !tdfs_people_same(staged, handle->opener, process))
 			return true;
 	}
 	return false;
@@ -233,25 +233,25 @@ static bool another_is_open(struct tdfs_incoming *in, struct tdfs_drop *drop,
 
 /*
  * O_TRUNC while another process has it open for writing. Where nobody has, but bytes are not
- * published, their last close is on its way to us: they must not be lost.
+ * committed, their last close is on its way to us: they must not be lost.
  */
-static int may_truncate(struct tdfs_incoming *in, struct tdfs_drop *drop,
+static int may_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			const struct tdfs_caller *caller)
 {
 	int64_t until = in->backend.now(in->backend.context) + TDFS_LOOKS_MS;
 
-	while (drop->writers > 0 && drop->state == TDFS_OPEN) {
+	while (staged->writers > 0 && staged->state == TDFS_OPEN) {
 		struct tdfs_verdict verdict;
 
 		if (!caller->may_wait)
 			return TDFS_LATER;
-		verdict = tdfs_people_look(in, drop, TDFS_LOOK_HOLDERS, NULL, caller->tid);
-		if (drop->state != TDFS_OPEN)
+		verdict = tdfs_people_look(in, staged, TDFS_LOOK_HOLDERS, NULL, caller->tid);
+		if (staged->state != TDFS_OPEN)
 			break;
-		if (verdict.held || another_is_open(in, drop, caller, verdict.aside))
+		if (verdict.held || another_is_open(in, staged, caller, verdict.aside))
 			return EBUSY;
-		if (verdict.aside_holds || !tdfs_drop_commits(drop) ||
-		    (!tdfs_drop_unpublished(drop) && drop->looking == 0))
+		if (verdict.aside_holds || !tdfs_staged_has_final_name(staged) ||
+		    (!tdfs_staged_is_uncommitted(staged) && staged->looking == 0))
 			break;
 		if (in->backend.now(in->backend.context) >= until)
 			return EBUSY;
@@ -261,61 +261,61 @@ static int may_truncate(struct tdfs_incoming *in, struct tdfs_drop *drop,
 }
 
 /* With no write under way, which the caller may not wait for: what it wrote is cut too. */
-static int truncate_all(struct tdfs_incoming *in, struct tdfs_drop *drop,
+static int truncate_all(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			const struct tdfs_caller *caller)
 {
 	int why;
 
-	if (drop->writing > 0 && !caller->may_wait)
+	if (staged->writing > 0 && !caller->may_wait)
 		return TDFS_LATER;
-	tdfs_drop_freeze(in, drop);
-	why = drop->size > 0 ? tdfs_drop_cut(in, drop, 0) : 0;
-	tdfs_drop_thaw(in, drop);
+	tdfs_staged_freeze(in, staged);
+	why = staged->size > 0 ? tdfs_staged_truncate(in, staged, 0) : 0;
+	tdfs_staged_thaw(in, staged);
 	if (why)
 		return why;
-	drop->base = 0;
-	drop->failed = 0;
-	drop->changes++;
-	drop->node.mtime = drop->node.ctime = tdfs_time();
-	tdfs_drop_rewritten(in, drop);
+	staged->base = 0;
+	staged->failed = 0;
+	staged->changes++;
+	staged->node.mtime = staged->node.ctime = tdfs_time();
+	tdfs_staged_rewritten(in, staged);
 	return 0;
 }
 
-static int open_drop(struct tdfs_incoming *in, struct tdfs_drop *drop,
-		     const struct tdfs_caller *caller, int flags)
+static int open_staged(struct tdfs_incoming *in, struct tdfs_staged *staged,
+		       const struct tdfs_caller *caller, int flags)
 {
 	for (;;) {
 		uint64_t opens;
 		int why;
 
-		if (drop->state == TDFS_PUBLISHING) {
+		if (staged->state == TDFS_COMMITTING) {
 			if (!caller->may_wait)
 				return TDFS_LATER;
-			tdfs_drop_wait(in, drop);
+			tdfs_staged_wait(in, staged);
 		}
-		if (drop->state == TDFS_PUBLISHED)
-			return open_published(in, drop, caller);
+		if (staged->state == TDFS_COMMITTED)
+			return open_committed(in, staged, caller);
 		if (!(flags & O_TRUNC))
 			return 0;
-		opens = drop->opens;
-		why = may_truncate(in, drop, caller);
+		opens = staged->opens;
+		why = may_truncate(in, staged, caller);
 		if (why)
 			return why;
 		/* Whoever opened it during the look was not seen. */
-		if (drop->state == TDFS_OPEN && drop->opens == opens)
-			return truncate_all(in, drop, caller);
+		if (staged->state == TDFS_OPEN && staged->opens == opens)
+			return truncate_all(in, staged, caller);
 	}
 }
 
-/* A handle has a descriptor. While it is opened somebody may publish the drop. */
-static int wake_open(struct tdfs_incoming *in, struct tdfs_drop *drop, bool changes)
+/* A handle has a descriptor. While it is opened somebody may commit the staged file. */
+static int open_fd_for(struct tdfs_incoming *in, struct tdfs_staged *staged, bool changes)
 {
-	int why = tdfs_drop_wake(in, drop);
+	int why = tdfs_staged_open_fd(in, staged);
 
-	if (why == EIO && !drop->file)
+	if (why == EIO && !staged->file)
 		return ESTALE;
 	/* The kernel tries once more, and is told what it then is. */
-	return why == 0 && changes && drop->state != TDFS_OPEN ? ESTALE : why;
+	return why == 0 && changes && staged->state != TDFS_OPEN ? ESTALE : why;
 }
 
 int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *caller, uint64_t ino,
@@ -323,7 +323,7 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 {
 	bool changes = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
 	struct tdfs_inode *node;
-	struct tdfs_drop *drop;
+	struct tdfs_staged *staged;
 	int why = 0;
 
 	tdfs_lock(in);
@@ -332,18 +332,18 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 		tdfs_unlock(in);
 		return ESTALE;
 	}
-	drop = tdfs_drop_of(node);
+	staged = tdfs_staged_of(node);
 	node->users++;
-	if (!drop && changes)
+	if (!staged && changes)
 		why = EPERM;
 	else if (changes && in->closing)
 		why = EROFS;
-	else if (drop && changes)
-		why = open_drop(in, drop, caller, flags);
-	else if (drop && !drop->file)
-		why = ESTALE; /* published, and nobody had it open */
-	if (why == 0 && drop)
-		why = wake_open(in, drop, changes);
+	else if (staged && changes)
+		why = open_staged(in, staged, caller, flags);
+	else if (staged && !staged->file)
+		why = ESTALE; /* committed, and nobody had it open */
+	if (why == 0 && staged)
+		why = open_fd_for(in, staged, changes);
 	if (why == 0) {
 		*handle = handle_new(in, node, caller, flags);
 		if (!*handle)

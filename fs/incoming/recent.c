@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that outlive their publish for a moment, for those who wrote them. The oldest go first,
+ * Names that outlive their commit for a moment, for those who wrote them. The oldest go first,
  * by age, or when there are so many that their memory would be missed. The newest keep their
  * staged file open, so that it can be read; of the others there is the name and what stat shows.
  */
@@ -11,44 +11,44 @@
 #include "incoming/state.h"
 
 /* Those that keep their file are the last ones of the list. */
-static void let_file_go(struct tdfs_incoming *in, struct tdfs_drop *drop)
+static void let_file_go(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	if (!drop->keeps_file)
+	if (!staged->keeps_file)
 		return;
-	drop->keeps_file = false;
+	staged->keeps_file = false;
 	in->n_ghost_files--;
-	if (in->ghost_files == drop)
-		in->ghost_files = drop->next_ghost;
+	if (in->ghost_files == staged)
+		in->ghost_files = staged->next_ghost;
 }
 
-static void take_out(struct tdfs_incoming *in, struct tdfs_drop *drop)
+static void take_out(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	if (!drop->lingers)
+	if (!staged->lingers)
 		return;
-	let_file_go(in, drop);
-	*(drop->previous_ghost ? &drop->previous_ghost->next_ghost : &in->ghosts) =
-		drop->next_ghost;
-	*(drop->next_ghost ? &drop->next_ghost->previous_ghost : &in->last_ghost) =
-		drop->previous_ghost;
-	drop->previous_ghost = drop->next_ghost = NULL;
-	drop->lingers = false;
+	let_file_go(in, staged);
+	*(staged->previous_ghost ? &staged->previous_ghost->next_ghost : &in->ghosts) =
+		staged->next_ghost;
+	*(staged->next_ghost ? &staged->next_ghost->previous_ghost : &in->last_ghost) =
+		staged->previous_ghost;
+	staged->previous_ghost = staged->next_ghost = NULL;
+	staged->lingers = false;
 	in->n_ghosts--;
 }
 
-void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	drop->until = in->backend.now(in->backend.context) + TDFS_GHOST_MS;
-	drop->lingers = true;
-	drop->previous_ghost = in->last_ghost;
-	*(in->last_ghost ? &in->last_ghost->next_ghost : &in->ghosts) = drop;
-	in->last_ghost = drop;
+	staged->until = in->backend.now(in->backend.context) + TDFS_GHOST_MS;
+	staged->lingers = true;
+	staged->previous_ghost = in->last_ghost;
+	*(in->last_ghost ? &in->last_ghost->next_ghost : &in->ghosts) = staged;
+	in->last_ghost = staged;
 	in->n_ghosts++;
-	drop->keeps_file = true;
+	staged->keeps_file = true;
 	in->n_ghost_files++;
 	if (!in->ghost_files)
-		in->ghost_files = drop;
+		in->ghost_files = staged;
 	while (in->n_ghost_files > TDFS_GHOST_FILES_MAX) {
-		struct tdfs_drop *oldest = in->ghost_files;
+		struct tdfs_staged *oldest = in->ghost_files;
 
 		let_file_go(in, oldest);
 		/* Where it is being read, this is for the last handle. */
@@ -58,17 +58,17 @@ void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_drop *drop)
 	in->backend.untidy(in->backend.context);
 }
 
-void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	take_out(in, drop);
+	take_out(in, staged);
 }
 
-void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_drop *drop)
+void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	take_out(in, drop);
-	tdfs_people_clear(drop);
-	(void)tdfs_inode_set_name(in, &drop->node, NULL);
-	tdfs_inode_settle(in, &drop->node);
+	take_out(in, staged);
+	tdfs_people_clear(staged);
+	(void)tdfs_inode_set_name(in, &staged->node, NULL);
+	tdfs_inode_settle(in, &staged->node);
 }
 
 void tdfs_ghosts_expire(struct tdfs_incoming *in)
@@ -87,25 +87,25 @@ void tdfs_ghosts_expire(struct tdfs_incoming *in)
 }
 
 /* It still waits for the close of somebody else: the log says once who that is. */
-static void say_who(struct tdfs_incoming *in, struct tdfs_drop *drop, int64_t now)
+static void say_who(struct tdfs_incoming *in, struct tdfs_staged *staged, int64_t now)
 {
 	char text[160];
 
-	if (!drop->node.name || drop->writers == 0 || !tdfs_drop_commits(drop) ||
-	    !tdfs_drop_unpublished(drop)) {
-		drop->waits_since = 0;
+	if (!staged->node.name || staged->writers == 0 || !tdfs_staged_has_final_name(staged) ||
+	    !tdfs_staged_is_uncommitted(staged)) {
+		staged->waits_since = 0;
 		in->waiting--;
 		return;
 	}
-	if (drop->waits_said || now - drop->waits_since < TDFS_WAITS_MS)
+	if (staged->waits_said || now - staged->waits_since < TDFS_WAITS_MS)
 		return;
-	drop->waits_said = true;
-	if (drop->holder.process > 0)
+	staged->waits_said = true;
+	if (staged->holder.process > 0)
 		snprintf(text, sizeof text, "still open in process %d (%s), not committed yet",
-			 (int)drop->holder.process, drop->holder.name);
+			 (int)staged->holder.process, staged->holder.name);
 	else
 		snprintf(text, sizeof text, "still open somewhere, not committed yet");
-	in->backend.say(in->backend.context, drop->node.name, text);
+	in->backend.say(in->backend.context, staged->node.name, text);
 }
 
 static void say_what_waits(struct tdfs_incoming *in)
@@ -114,14 +114,14 @@ static void say_what_waits(struct tdfs_incoming *in)
 
 	for (struct tdfs_inode *node = in->waiting > 0 ? in->oldest : NULL; node;
 	     node = node->next) {
-		struct tdfs_drop *drop = tdfs_drop_of(node);
+		struct tdfs_staged *staged = tdfs_staged_of(node);
 
-		if (drop && drop->waits_since != 0)
-			say_who(in, drop, now);
+		if (staged && staged->waits_since != 0)
+			say_who(in, staged, now);
 	}
 }
 
-/* A published file that was rewritten takes room on the disk for as long as it is a ghost. */
+/* A committed file that was rewritten takes room on the disk for as long as it is a ghost. */
 bool tdfs_incoming_tidy(struct tdfs_incoming *in)
 {
 	bool more;
@@ -151,10 +151,10 @@ void tdfs_incoming_copying(struct tdfs_incoming *in, const struct tdfs_caller *c
 	tdfs_unlock(in);
 }
 
-static bool is_recent(const struct tdfs_drop *drop)
+static bool is_recent(const struct tdfs_staged *staged)
 {
-	return tdfs_inode_is_ghost(&drop->node) ||
-	       tdfs_time().tv_sec - drop->node.ctime.tv_sec <= TDFS_GHOST_MS / 1000;
+	return tdfs_inode_is_ghost(&staged->node) ||
+	       tdfs_time().tv_sec - staged->node.ctime.tv_sec <= TDFS_GHOST_MS / 1000;
 }
 
 bool tdfs_incoming_copies(struct tdfs_incoming *in, const struct tdfs_caller *caller)
@@ -170,9 +170,10 @@ bool tdfs_incoming_copies(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	tdfs_ghosts_expire(in);
 	for (node = in->newest; node && !copies && seen < TDFS_COPIED_MAX;
 	     node = node->previous, seen++) {
-		const struct tdfs_drop *drop = tdfs_drop_of(node);
+		const struct tdfs_staged *staged = tdfs_staged_of(node);
 
-		copies = drop && drop->writer == caller->uid && drop->node.name && is_recent(drop);
+		copies = staged && staged->writer == caller->uid && staged->node.name &&
+			 is_recent(staged);
 	}
 	tdfs_unlock(in);
 	return copies;

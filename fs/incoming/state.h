@@ -3,17 +3,17 @@
 #define TDFS_INCOMING_STATE_H
 
 /*
- * What the incoming*.c files share: the state behind incoming.h. Nobody else includes it.
+ * What the files of incoming/ share: the state behind incoming.h. Nobody else includes it.
  *
- * A node has an inode number: a drop, or a note (NAME.error). A drop goes
+ * A node has an inode number: a staged file, or a note (NAME.error). A staged file goes
  *
- *     OPEN -> PUBLISHING -> PUBLISHED     a commit that succeeded
+ *     OPEN -> COMMITTING -> COMMITTED     a commit that succeeded
  *                        -> OPEN          one that was refused: answer, note
- *     PUBLISHED -> OPEN                   bytes came through a descriptor that had not been seen
+ *     COMMITTED -> OPEN                   bytes came through a descriptor that had not been seen
  *
- * It is frozen while PUBLISHING: whoever wants to write to it, to open it for writing, to rename
- * or to remove it, waits. So it is while its bytes are cut or its name on disk changes. A drop that
- * is PUBLISHED and still has its name is a ghost.
+ * It is frozen while COMMITTING: whoever wants to write to it, to open it for writing, to rename
+ * or to remove it, waits. So it is while its bytes are cut or its name on disk changes. A staged
+ * file that is COMMITTED and still has its name is a ghost.
  *
  * A handle for writing that no close has come for is open, or about to be: between our answer to
  * an open and the descriptor's appearance in /proc there is a moment. Only where each of them has
@@ -37,7 +37,7 @@
 #define TDFS_COPIED_MAX	     1024u /* of the newest files, whose writer counts as one */
 #define TDFS_TIDS	     8u
 #define TDFS_TABLES	     8u
-#define TDFS_PEOPLE_MAX	     512u /* of one drop that are remembered */
+#define TDFS_PEOPLE_MAX	     512u /* of one staged file that are remembered */
 #define TDFS_LOOKS_MAX	     20	  /* that may fail, one after the other */
 #define TDFS_RETRY_MS	     20u
 #define TDFS_BEST_WRITE	     (1 << 20) /* what programs should write at once: one request */
@@ -46,13 +46,13 @@
 #define TDFS_STEP_MS	     3u
 
 enum tdfs_kind {
-	TDFS_DROP,
+	TDFS_STAGED,
 	TDFS_NOTE
 };
 enum tdfs_state {
 	TDFS_OPEN,
-	TDFS_PUBLISHING,
-	TDFS_PUBLISHED
+	TDFS_COMMITTING,
+	TDFS_COMMITTED
 };
 
 struct tdfs_inode {
@@ -74,7 +74,7 @@ struct tdfs_inode {
 
 struct tdfs_note {
 	struct tdfs_inode node;
-	struct tdfs_drop *drop; /* whose note it is; NULL: of none any more */
+	struct tdfs_staged *staged; /* whose note it is; NULL: of none any more */
 	char *text;
 	size_t length;
 	/* Its file was removed, and it went with it; for a moment it can be removed by its name: by
@@ -86,7 +86,7 @@ struct tdfs_note {
 	struct tdfs_note *next_removed, *previous_removed;
 };
 
-/* A process that had to do with a drop. */
+/* A process that had to do with a staged file. */
 struct tdfs_person {
 	bool wrote; /* or opened it for writing; else it only closed a descriptor */
 	bool sought;
@@ -103,16 +103,16 @@ struct tdfs_table {
 	bool wrote;	/* and has not closed since: it has the file open */
 };
 
-struct tdfs_drop {
+struct tdfs_staged {
 	struct tdfs_inode node;
 	enum tdfs_state state;
 	void *file;	     /* the backend's; NULL: none */
 	int fd;		     /* -1: closed, while nobody has it open */
 	unsigned using_file; /* calls of the backend that run without the lock and a handle */
-	uint64_t base;	     /* bytes that were published before through this inode */
+	uint64_t base;	     /* bytes that were committed before through this inode */
 	uint64_t size;	     /* bytes staged behind them */
 	uint64_t changes;    /* counts writes and truncations */
-	uint64_t settled;    /* `changes` when it was last published, refused or found empty */
+	uint64_t settled;    /* `changes` when it was last committed, refused or found empty */
 	int answer;	     /* the outcome then: what further closes get, */
 	uint64_t answered;   /* of handles up to this one: `opens` then */
 	uint64_t opens;	     /* counts handles for writing */
@@ -127,7 +127,7 @@ struct tdfs_drop {
 	unsigned looking;  /* closes whose look into /proc is not over */
 	int failed;	   /* errno of a write that failed: there is a hole */
 	bool shrank;	   /* unasked: the kernel may take it for longer than it is */
-	char *taint;	   /* why it must not be published */
+	char *taint;	   /* why it must not be committed */
 	uint64_t tainted;  /* `opens` then: later handles may rewrite it */
 	bool unanswered;   /* the mount ended before a close had its answer */
 	bool orphans;	   /* somebody who held it has ended */
@@ -144,11 +144,11 @@ struct tdfs_drop {
 	int64_t waits_since; /* that somebody else has it, for the log; 0: it does not wait */
 	struct tdfs_seen holder;
 	bool waits_said;
-	char *published; /* its name then */
-	int64_t until;	 /* a ghost's end, or that of one `unasked` which nobody opens */
-	bool lingers;	 /* is in the list of ghosts */
-	bool keeps_file; /* and open for those who may read it */
-	struct tdfs_drop *next_ghost, *previous_ghost;
+	char *committed_name; /* its name then */
+	int64_t until;	      /* a ghost's end, or that of one `unasked` which nobody opens */
+	bool lingers;	      /* is in the list of ghosts */
+	bool keeps_file;      /* and open for those who may read it */
+	struct tdfs_staged *next_ghost, *previous_ghost;
 };
 
 struct tdfs_handle {
@@ -156,7 +156,7 @@ struct tdfs_handle {
 	struct tdfs_inode *node;
 	bool reads, writes;
 	bool closed;	 /* a close has come: whether it is still open, only /proc can tell */
-	uint64_t serial; /* the drop's `opens` when it was made */
+	uint64_t serial; /* the staged file's `opens` when it was made */
 	pid_t opener;	 /* a thread */
 	uint64_t owner;	 /* the first table that wrote or closed through it; 0: none yet */
 };
@@ -186,7 +186,7 @@ struct tdfs_incoming {
 	struct tdfs_backend backend; /* constant */
 	struct tdfs_daemon *daemon;  /* constant; NULL in unit tests */
 	pthread_mutex_t lock;
-	pthread_cond_t change; /* some drop's state, writing or looking changed */
+	pthread_cond_t change; /* some staged file's state, writing or looking changed */
 	uint64_t first, next;  /* inode numbers */
 	/* In the order of their numbers, with gaps where one was freed; and a tree of names, since
 	 * users choose those: tsearch() has no bad case. */
@@ -195,10 +195,10 @@ struct tdfs_incoming {
 	void *names;
 	struct tdfs_inode *oldest, *newest;
 	struct tdfs_handle *handles;
-	struct tdfs_drop *ghosts, *last_ghost, *ghost_files;
+	struct tdfs_staged *ghosts, *last_ghost, *ghost_files;
 	unsigned n_ghosts, n_ghost_files;
 	struct tdfs_trash *trash;
-	unsigned publishing; /* drops that are */
+	unsigned committing; /* staged files being committed */
 	bool unopened;	     /* there may be some that are `unasked` and were never opened */
 	bool closing;	     /* no new commits but tdfs_incoming_settle()'s */
 	struct timespec changed;
@@ -207,7 +207,7 @@ struct tdfs_incoming {
 	struct tdfs_note *removed, *last_removed; /* in the order of their ends */
 	unsigned n_removed;
 	bool blind;	  /* said that /proc does not show everyone */
-	unsigned waiting; /* drops that may have waits_since */
+	unsigned waiting; /* staged files that may have waits_since */
 };
 
 void tdfs_lock(struct tdfs_incoming *in);
@@ -217,11 +217,11 @@ void tdfs_unlock(struct tdfs_incoming *in);
 /* The rest with the lock held. */
 void tdfs_sleep_unlocked(struct tdfs_incoming *in, unsigned ms);
 
-/* incoming_nodes.c: names and inode numbers. */
+/* inodes.c: names and inode numbers. */
 
 /* Takes over `file`, unless it returns NULL (no memory). */
-struct tdfs_drop *tdfs_drop_new(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
-				gid_t gid, void *file, int fd);
+struct tdfs_staged *tdfs_staged_new(struct tdfs_incoming *in, const char *name, mode_t mode,
+				    uid_t uid, gid_t gid, void *file, int fd);
 struct tdfs_inode *tdfs_inode_by_ino(struct tdfs_incoming *in, uint64_t ino);
 struct tdfs_inode *tdfs_inode_by_name(struct tdfs_incoming *in, const char *name);
 bool tdfs_inode_listed(const struct tdfs_inode *node);
@@ -236,53 +236,54 @@ bool tdfs_inode_checked(const struct tdfs_inode *node, const struct tdfs_caller 
 /* Frees it where nothing refers to it any more. */
 void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node);
 void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st);
-struct tdfs_drop *tdfs_drop_of(struct tdfs_inode *node); /* NULL for a note */
+struct tdfs_staged *tdfs_staged_of(struct tdfs_inode *node); /* NULL for a note */
 /* The name, a number behind it where something else is called so already. Free it. */
 char *tdfs_free_name(struct tdfs_incoming *in, const char *name);
-void tdfs_drop_discard(struct tdfs_incoming *in, struct tdfs_drop *drop); /* its staged file */
+/* Frees what it has on disk and its descriptor, once the lock is not held. */
+void tdfs_staged_discard(struct tdfs_incoming *in, struct tdfs_staged *staged);
 struct timespec tdfs_time(void);
 
-/* Puts NAME.error beside a drop, in place of the one it had; takes it away. */
-void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *text);
-void tdfs_note_drop(struct tdfs_incoming *in, struct tdfs_drop *drop);
-/* The same, since the drop is being removed: rm incoming/NAME* names both. */
-void tdfs_note_remove(struct tdfs_incoming *in, struct tdfs_drop *drop,
+/* Puts NAME.error beside a staged file, in place of the one it had; takes it away. */
+void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *text);
+void tdfs_note_clear(struct tdfs_incoming *in, struct tdfs_staged *staged);
+/* The same, since the staged file is being removed: rm incoming/NAME* names both. */
+void tdfs_note_remove(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		      const struct tdfs_caller *caller);
-/* NULL for a drop. */
+/* NULL for a staged file. */
 struct tdfs_note *tdfs_note_of(struct tdfs_inode *node);
 /* One that was removed ends. */
 void tdfs_note_end(struct tdfs_incoming *in, struct tdfs_note *note);
 /* Whether it can be removed once more by the caller. */
 bool tdfs_note_known(const struct tdfs_note *note, const struct tdfs_caller *caller);
 
-/* incoming_ghosts.c */
-void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* recent.c */
+void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_staged *staged);
 void tdfs_ghosts_expire(struct tdfs_incoming *in);
 /* It is no ghost any more, but lives on under its name. */
-void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_drop *drop);
+void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* The name goes; a staged file that nobody reads goes too. */
-void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_drop *drop);
+void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_staged *staged);
 
-/* incoming_open.c */
+/* open.c */
 /* Those end that were made for an open which never came. Gives the lock up meanwhile. */
 void tdfs_unopened_expire(struct tdfs_incoming *in);
 
-/* incoming_names.c */
-/* A listed drop loses its name and what it has on disk; who has it open may go on. Gives the lock
- * up. */
-void tdfs_drop_cancel(struct tdfs_incoming *in, struct tdfs_drop *drop);
+/* names.c */
+/* A listed staged file loses its name and what it has on disk; who has it open may go on. Gives the
+ * lock up. */
+void tdfs_staged_cancel(struct tdfs_incoming *in, struct tdfs_staged *staged);
 
-/* incoming_people.c */
-void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_drop *drop,
+/* holders.c */
+void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		      const struct tdfs_caller *caller, bool wrote);
 /* Somebody opens it for writing; writes or closes through a handle. */
-void tdfs_people_opened(struct tdfs_incoming *in, struct tdfs_drop *drop,
+void tdfs_people_opened(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			const struct tdfs_caller *caller);
 void tdfs_people_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes);
-void tdfs_people_clear(struct tdfs_drop *drop);
-/* Whether the thread belongs to a process that wrote the drop: 0 or 1; TDFS_LATER where /proc must
- * be asked and the caller may not wait. Gives the lock up meanwhile. */
-int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_drop *drop,
+void tdfs_people_clear(struct tdfs_staged *staged);
+/* Whether the thread belongs to a process that wrote the staged file: 0 or 1; TDFS_LATER where
+ * /proc must be asked and the caller may not wait. Gives the lock up meanwhile. */
+int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		      const struct tdfs_caller *caller);
 
 struct tdfs_verdict {
@@ -294,48 +295,49 @@ struct tdfs_verdict {
 	pid_t aside; /* the process of `besides`; 0: unknown */
 	bool aside_holds;
 };
-/* Whether the thread, which had to do with the drop, is known to belong to the process. */
-bool tdfs_people_same(struct tdfs_drop *drop, pid_t tid, pid_t process);
-/* Looks who holds the drop, marks it tainted where a writer is being killed. Gives the lock up
- * meanwhile. */
+/* Whether the thread, which had to do with the staged file, is known to belong to the process. */
+bool tdfs_people_same(struct tdfs_staged *staged, pid_t tid, pid_t process);
+/* Looks who holds the staged file, marks it tainted where a writer is being killed. Gives the lock
+ * up meanwhile. */
 enum tdfs_sight {
 	TDFS_LOOK_KILLED,
 	TDFS_LOOK_HOLDERS
 };
 /* `closer`: NULL: nobody closes it. */
-struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_drop *drop,
+struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_staged *staged,
 				     enum tdfs_sight how, const struct tdfs_caller *closer,
 				     pid_t besides);
 
-/* incoming_io.c */
-/* Sets the size of a frozen drop, an errno; gives the lock up meanwhile. */
-int tdfs_drop_cut(struct tdfs_incoming *in, struct tdfs_drop *drop, uint64_t size);
+/* io.c */
+/* Sets the size of a frozen staged file, an errno; gives the lock up meanwhile. */
+int tdfs_staged_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t size);
 
-/* incoming_nodes.c: what it has on disk. */
+/* inodes.c: what it has on disk. */
 /* Its descriptor goes, where nobody needs it; comes again (an errno; gives the lock up). */
-void tdfs_drop_rest(struct tdfs_incoming *in, struct tdfs_drop *drop);
-int tdfs_drop_wake(struct tdfs_incoming *in, struct tdfs_drop *drop);
+void tdfs_staged_close_fd(struct tdfs_incoming *in, struct tdfs_staged *staged);
+int tdfs_staged_open_fd(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* What its note says is kept on disk. Gives the lock up. */
-void tdfs_drop_keep_reason(struct tdfs_incoming *in, struct tdfs_drop *drop);
+void tdfs_staged_keep_reason(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* Its owner and mode are kept on disk. Gives the lock up. */
-void tdfs_drop_own(struct tdfs_incoming *in, struct tdfs_drop *drop);
+void tdfs_staged_keep_owner(struct tdfs_incoming *in, struct tdfs_staged *staged);
 
-/* incoming_publish.c: the commit. */
-bool tdfs_drop_commits(const struct tdfs_drop *drop); /* at its close: the name is ordinary */
-bool tdfs_drop_unpublished(const struct tdfs_drop *drop);
+/* commit.c: the commit. */
+/* Not a temporary name: its last close commits it. */
+bool tdfs_staged_has_final_name(const struct tdfs_staged *staged);
+bool tdfs_staged_is_uncommitted(const struct tdfs_staged *staged);
 /* What a killed writer left is forgiven; a hole is not, which goes only with all bytes. */
-void tdfs_drop_rewritten(struct tdfs_incoming *in, struct tdfs_drop *drop);
-void tdfs_drop_taint(struct tdfs_drop *drop, const char *why);
-/* Waits until nobody publishes it. */
-void tdfs_drop_wait(struct tdfs_incoming *in, struct tdfs_drop *drop);
-/* Freezes an OPEN drop, and waits for the writes that run. Gives the lock up. */
-void tdfs_drop_freeze(struct tdfs_incoming *in, struct tdfs_drop *drop);
-/* It goes on: OPEN, unless it was published meanwhile. */
-void tdfs_drop_thaw(struct tdfs_incoming *in, struct tdfs_drop *drop);
-/* Commits an OPEN drop as `source`; gives the lock up meanwhile. Returns the answer. */
-int tdfs_drop_publish(struct tdfs_incoming *in, struct tdfs_drop *drop, const char *source);
+void tdfs_staged_rewritten(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_staged_set_incomplete(struct tdfs_staged *staged, const char *why);
+/* Waits until nobody commits it. */
+void tdfs_staged_wait(struct tdfs_incoming *in, struct tdfs_staged *staged);
+/* Freezes an OPEN staged file, and waits for the writes that run. Gives the lock up. */
+void tdfs_staged_freeze(struct tdfs_incoming *in, struct tdfs_staged *staged);
+/* It goes on: OPEN, unless it was committed meanwhile. */
+void tdfs_staged_thaw(struct tdfs_incoming *in, struct tdfs_staged *staged);
+/* Commits an OPEN staged file as `source`; gives the lock up meanwhile. Returns the answer. */
+int tdfs_staged_commit(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *source);
 /* It is not even tried, and this is why. Returns `answer`. */
-int tdfs_drop_refuse(struct tdfs_incoming *in, struct tdfs_drop *drop, int answer,
-		     const char *text);
+int tdfs_staged_refuse(struct tdfs_incoming *in, struct tdfs_staged *staged, int answer,
+		       const char *text);
 
 #endif

@@ -146,7 +146,7 @@ static int run_commit(const struct scenario *scenario)
 	return tdl_staged_commit(now.file, NULL, &version, &now.error);
 }
 
-/* A drop that is told of while it is written, in two pieces that split a row. */
+/* A staged file that is told of while it is written, in two pieces that split a row. */
 static int run_written(const struct scenario *scenario)
 {
 	const char *rows = strcmp(scenario->name, "written as it is") == 0 ? NEW_1 NEW_2 : NEW_RAW;
@@ -253,7 +253,7 @@ void scenario_end(void)
 	now.rows = -1;
 }
 
-void scenario_drop(void)
+void scenario_stage(void)
 {
 	tdl_staging *staging = now.staging;
 
@@ -322,14 +322,14 @@ static void look_at(void *context, tdl_staged *file, const tdl_left *left)
 	    strcmp(bytes, one				   ? NEW_1
 			  : strcmp(left->name, "two") == 0 ? NEW_2
 							   : bytes) != 0)
-		fail(context, "a drop holds\n%s", bytes);
+		fail(context, "a staged file holds\n%s", bytes);
 	found_one += one;
 	found_two += strcmp(left->name, "two") == 0;
 	tdl_staged_remove(file, NULL);
 	tdl_staged_free(file);
 }
 
-static void check_drops(tdl_table *table, const char *what)
+static void check_staged(tdl_table *table, const char *what)
 {
 	tdl_staging *staging;
 	unsigned busy;
@@ -352,7 +352,7 @@ static void clean(tdl_table *table, unsigned parts, const char *what)
 		fail(what, "vacuum said it would delete\n%sand deleted\n%s", dry, found);
 	free(dry);
 	free(found);
-	check_drops(table, what);
+	check_staged(table, what);
 	names = names_in("t");
 	if (count_in("t") != parts + 2 || commits_in("t") != tdl_table_head(table) + 1 ||
 	    count_in("t/_incoming") != 0)

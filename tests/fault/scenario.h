@@ -46,7 +46,7 @@ void scenario_begin(const struct scenario *scenario);
 /* Closes all that is open. */
 void scenario_end(void);
 /* The same without tidying up, as when a process dies. */
-void scenario_drop(void);
+void scenario_stage(void);
 /* The last error that run() was given. */
 const tdl_error *scenario_error(void);
 

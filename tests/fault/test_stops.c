@@ -69,7 +69,7 @@ static void stop_everywhere(const struct scenario *scenario)
 				  (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL),
 			  "%s: %x", what, (unsigned)status);
 		/* Its locks are ours too. */
-		scenario_drop();
+		scenario_stage();
 		scenario_check(scenario, STOPPED, 0, what);
 	}
 }

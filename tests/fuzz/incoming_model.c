@@ -21,9 +21,9 @@ struct file {
 	char name[256]; /* "": none, or not known yet */
 	bool gone;	/* by the user's own doing, or with the last handle where it was unasked */
 	bool unasked;	/* made for an open of a ghost, and nothing was done with it */
-	bool published; /* all there is of it */
+	bool committed; /* all there is of it */
 	int64_t when;	/* it was */
-	uint64_t base;	/* bytes published before these */
+	uint64_t base;	/* bytes committed before these */
 	char bytes[BYTES_MAX];
 	size_t size;
 	bool touched; /* since the last outcome */
@@ -44,7 +44,7 @@ static struct file files[FILES], *committing;
 static unsigned count, rows, newest;
 static uint8_t committed[ROWS];
 static char renaming[32];
-static bool was_published, had_note; /* before the rename */
+static bool was_committed, had_note; /* before the rename */
 
 void must_at(bool holds, const char *what, int line)
 {
@@ -84,7 +84,7 @@ static bool ends(const char *name, const char *suffix)
 
 static bool is_refused(const struct file *file)
 {
-	return !file->published && file->refused_at > 0 && !file->touched;
+	return !file->committed && file->refused_at > 0 && !file->touched;
 }
 
 static bool is_note(const char *name)
@@ -140,15 +140,15 @@ static bool may_go(const struct file *file)
 	return file->unasked && file->size == 0 && file->base == 0 && !world_is_open(file->ino);
 }
 
-/* Only what was published gives its name up without being asked, and what goes by itself. */
+/* Only what was committed gives its name up without being asked, and what goes by itself. */
 static void take(const char *name)
 {
 	struct file *file = by_name(name);
 
 	if (file == NULL)
 		return;
-	must(file->published || may_go(file), "a name that is taken is not given away");
-	file->gone = !file->published;
+	must(file->committed || may_go(file), "a name that is taken is not given away");
+	file->gone = !file->committed;
 	file->name[0] = '\0';
 }
 
@@ -170,7 +170,7 @@ static bool is_blank(const struct file *file)
 	return strspn(file->bytes, "\n") >= file->size;
 }
 
-/* It goes on behind what was published. */
+/* It goes on behind what was committed. */
 static void next_part(struct file *file)
 {
 	file->base += file->size;
@@ -178,7 +178,7 @@ static void next_part(struct file *file)
 	/* Whose rows are committed is forgotten with the ghost. */
 	if (file->gone || file->name[0] == '\0' || world.now >= file->when + GHOST_MS)
 		file->writers = 0;
-	file->published = file->gone = false;
+	file->committed = file->gone = false;
 	file->code = 0;
 }
 
@@ -213,7 +213,7 @@ void model_opened(const struct process *process, uint64_t ino, int flags)
 	newest++;
 	if (file == NULL || !writes)
 		return;
-	must(!file->published, "what is published is not opened for writing");
+	must(!file->committed, "what is committed is not opened for writing");
 	if (flags & O_TRUNC) {
 		must(!world_holds_unpassed(ino, process->id),
 		     "what another has open is not truncated");
@@ -238,14 +238,14 @@ void model_wrote(const struct process *process, const struct open_file *open, co
 		must(why == EBADF, "what is not open for writing is not written");
 		return;
 	}
-	end = file->base + (file->published ? file->size : 0);
+	end = file->base + (file->committed ? file->size : 0);
 	if (open->flags & O_APPEND && offset > file->base + file->size)
 		offset = file->base + file->size;
 	if (offset < end) {
-		must(why == EPERM, "what is published is not written again");
+		must(why == EPERM, "what is committed is not written again");
 		return;
 	}
-	if (file->published)
+	if (file->committed)
 		next_part(file);
 	at = (size_t)(offset - file->base);
 	file->touched = true;
@@ -273,13 +273,13 @@ void model_cut(uint64_t ino, uint64_t size, int why)
 		must(why == EPERM, "a note is not cut");
 		return;
 	}
-	if (size < file->base + (file->published ? file->size : 0)) {
-		must(why == EPERM, "what is published is not cut");
+	if (size < file->base + (file->committed ? file->size : 0)) {
+		must(why == EPERM, "what is committed is not cut");
 		return;
 	}
-	if (why != 0 || (file->published && size == file->base + file->size))
+	if (why != 0 || (file->committed && size == file->base + file->size))
 		return;
-	if (file->published)
+	if (file->committed)
 		next_part(file);
 	resize(file, (size_t)(size - file->base));
 	file->touched = true;
@@ -297,12 +297,12 @@ void model_read(uint64_t ino, const char *bytes, size_t got, uint64_t offset, in
 	if (file == NULL || file->failed)
 		return;
 	if (offset < file->base) {
-		must(why == EPERM, "what was published before is not read");
+		must(why == EPERM, "what was committed before is not read");
 		return;
 	}
-	/* A published file that nobody had open any more may be gone from the disk. */
+	/* A committed file that nobody had open any more may be gone from the disk. */
 	if (why != 0) {
-		must(why == EIO && (file->published || file->gone), "what is there is read");
+		must(why == EIO && (file->committed || file->gone), "what is there is read");
 		return;
 	}
 	at = (size_t)(offset - file->base);
@@ -324,7 +324,7 @@ void model_killed(const struct process *process, uint64_t ino)
 {
 	struct file *file = by_ino(ino);
 
-	if (file == NULL || file->published || !is_ordinary(file->name) ||
+	if (file == NULL || file->committed || !is_ordinary(file->name) ||
 	    !(file->writers & bit(process)) || committing == file)
 		return;
 	file->tainted = true;
@@ -346,9 +346,9 @@ void model_closed(const struct process *process, const struct open_file *open, i
 	if (is_refused(file) && !file->killed && open->serial > file->refused_at)
 		must(answer == 0, "who changed nothing since a refusal is told nothing of it");
 	if (answer != 0)
-		must(!file->published || file->code == TDL_ERR_PUBLISHED,
+		must(!file->committed || file->code == TDL_ERR_PUBLISHED,
 		     "a close that failed has committed nothing");
-	else if (world.slows == 0 && !file->published && !file->gone && file->name[0] != '\0' &&
+	else if (world.slows == 0 && !file->committed && !file->gone && file->name[0] != '\0' &&
 		 is_ordinary(file->name) && file->size > 0 && file->touched && !is_blank(file) &&
 		 !file->killed && !file->failed)
 		must(world_holds(file->ino, 0) || world_is_unclosed(file->ino),
@@ -374,7 +374,7 @@ void model_seen(const struct process *process, const char *name, const struct st
 	must(!file->gone, "what was removed is not found");
 	if (!file->failed)
 		must((uint64_t)st->st_size == file->base + file->size, "sizes are true");
-	if (!file->published)
+	if (!file->committed)
 		return;
 	must(file->friends & bit(process), "strangers see no ghost");
 	must(world.now < file->when + GHOST_MS, "ghosts end");
@@ -386,7 +386,7 @@ void model_not_seen(const struct process *process, const char *name)
 
 	if (file == NULL)
 		return;
-	if (file->published)
+	if (file->committed)
 		must(!(file->writers & bit(process)) || world.now >= file->when + GHOST_MS ||
 			     world.slows > 0,
 		     "writers see their ghosts");
@@ -400,7 +400,7 @@ static void replace(const char *name, const struct file *by)
 
 	if (file == NULL || file == by)
 		return;
-	file->gone = file->gone || !file->published;
+	file->gone = file->gone || !file->committed;
 	file->name[0] = '\0';
 }
 
@@ -409,9 +409,9 @@ void model_renames(const struct process *process, uint64_t ino, const char *to)
 	struct file *file = by_ino(ino);
 
 	snprintf(renaming, sizeof renaming, "%s", to);
-	was_published = file != NULL && file->published;
+	was_committed = file != NULL && file->committed;
 	had_note = file != NULL && is_refused(file) && has_note(file);
-	if (file != NULL && !file->published && !is_note(to))
+	if (file != NULL && !file->committed && !is_note(to))
 		file->tainted = false;
 }
 
@@ -425,13 +425,13 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 		must(why != 0, "a note is not renamed");
 		return;
 	}
-	if (why != 0 && (was_published || !file->published || file->code != TDL_ERR_PUBLISHED))
+	if (why != 0 && (was_committed || !file->committed || file->code != TDL_ERR_PUBLISHED))
 		return;
 	must(strcmp(file->name, from) == 0 || file->name[0] == '\0', "it had the old name");
 	replace(to, file);
 	file->tainted = file->unasked = false;
 	snprintf(file->name, sizeof file->name, "%s", to);
-	if (file->published) {
+	if (file->committed) {
 		befriend(file, process);
 		return;
 	}
@@ -461,9 +461,9 @@ void model_unlinked(const struct process *process, const char *name, int why)
 	}
 	file = by_name(name);
 	must(file != NULL, "what is removed was there");
-	if (file->published)
+	if (file->committed)
 		must(file->friends & bit(process), "strangers remove no ghost");
-	file->gone = file->gone || !file->published;
+	file->gone = file->gone || !file->committed;
 	file->name[0] = '\0';
 }
 
@@ -471,7 +471,7 @@ void model_unlinked(const struct process *process, const char *name, int why)
 
 static bool is_commit_of(const struct file *file, const char *source, const char *bytes, size_t n)
 {
-	return !file->published && !file->gone && file->size == n &&
+	return !file->committed && !file->gone && file->size == n &&
 	       memcmp(file->bytes, bytes, n) == 0 &&
 	       (file->name[0] == '\0' || strcmp(file->name, source) == 0 ||
 		strcmp(renaming, source) == 0);
@@ -512,7 +512,7 @@ void model_committed(const char *bytes, size_t n, int code)
 	file->spoilt = file->spoilt || (code != TDL_OK && code != TDL_ERR_EMPTY);
 	if (code != TDL_OK && code != TDL_ERR_PUBLISHED)
 		return;
-	file->published = true;
+	file->committed = true;
 	file->when = world.now;
 	for (size_t at = 0; at + ROW <= n; at += ROW) {
 		unsigned row;
@@ -531,7 +531,7 @@ static void check_listed(struct file *file, const char *name)
 {
 	struct stat st;
 
-	must(!file->published, "what is published is not listed");
+	must(!file->committed, "what is committed is not listed");
 	must(!file->gone, "what was removed is not listed");
 	if (file->name[0] == '\0') {
 		take(name);
@@ -573,7 +573,7 @@ void model_check(void)
 	for (unsigned i = 0; i < count; i++) {
 		struct file *file = &files[i];
 
-		if (listed[i] || file->gone || file->published)
+		if (listed[i] || file->gone || file->committed)
 			continue;
 		must(may_go(file), "what is not committed is listed");
 		file->gone = true;

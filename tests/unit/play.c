@@ -398,7 +398,7 @@ int unlink_it(pid_t tid, const char *name)
 	return tdfs_incoming_unlink(in, &caller, name);
 }
 
-int drop(pid_t tid, const char *name, const char *text)
+int write_staged(pid_t tid, const char *name, const char *text)
 {
 	struct tdfs_handle *handle = reopen(tid, name, O_WRONLY | O_TRUNC);
 	int answer;

@@ -70,7 +70,7 @@ void release(struct tdfs_handle *handle);
 int rename_it(pid_t tid, const char *from, const char *to);
 int unlink_it(pid_t tid, const char *name);
 /* As cp: open, write, close. The answer of close. */
-int drop(pid_t tid, const char *name, const char *text);
+int write_staged(pid_t tid, const char *name, const char *text);
 /* The names listed, with blanks between. */
 const char *listing(void);
 /* The text of a note. */

@@ -471,8 +471,8 @@ static void commit_without_links(tdl_staging *staging)
 	_exit(1);
 }
 
-/* Without hard links the drop itself is renamed before it is published. */
-Test(adopt, a_drop_is_never_lost_where_there_are_no_links, .timeout = 60)
+/* Without hard links the staged file itself is renamed before it is published. */
+Test(adopt, a_staged_file_is_never_lost_where_there_are_no_links, .timeout = 60)
 {
 	int status = 0;
 
@@ -522,7 +522,7 @@ static int in_doubt(enum tdl__op op, const char *name)
 	return op == TDL__OP_STAT && commit && blind ? EIO : 0;
 }
 
-Test(adopt, a_commit_in_doubt_keeps_the_drop)
+Test(adopt, a_commit_in_doubt_keeps_the_staged_file)
 {
 	tdl_staging *staging = open_staging();
 	tdl_staged *file = stage(staging, "drop", ROW_1);

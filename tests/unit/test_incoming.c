@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When a drop is committed, what is refused, and writers that are killed.
+ * When a staged file is committed, what is refused, and writers that are killed.
  */
 #include "play.h"
 
@@ -16,7 +16,7 @@ TestSuite(incoming, .init = play_setup, .fini = play_teardown, .timeout = 60);
 
 Test(incoming, cp)
 {
-	cr_expect_eq(drop(7, "a", "x\n"), 0);
+	cr_expect_eq(write_staged(7, "a", "x\n"), 0);
 	cr_expect_eq(world.commits, 1);
 	cr_expect_str_eq(world.committed, "x\n");
 	cr_expect_str_eq(world.source, "a");
@@ -276,11 +276,11 @@ Test(incoming, so_does_o_trunc)
 Test(incoming, refused_and_mended)
 {
 	world.code = TDL_ERR_SCHEMA;
-	cr_expect_eq(drop(7, "a", "x\n"), EINVAL);
+	cr_expect_eq(write_staged(7, "a", "x\n"), EINVAL);
 	cr_expect_str_eq(listing(), "a a.error");
 	cr_expect_str_eq(note("a.error"), "a:1: bad\n");
 	world.code = TDL_OK;
-	cr_expect_eq(drop(8, "a", "y\n"), 0);
+	cr_expect_eq(write_staged(8, "a", "y\n"), 0);
 	cr_expect_str_eq(world.committed, "y\n");
 	cr_expect_str_eq(listing(), "");
 }
@@ -305,7 +305,7 @@ Test(incoming, who_changed_nothing_since_the_refusal_hears_nothing_of_it)
 	struct tdfs_handle *handle;
 
 	world.code = TDL_ERR_SCHEMA;
-	cr_expect_eq(drop(7, "a", "x\n"), EINVAL);
+	cr_expect_eq(write_staged(7, "a", "x\n"), EINVAL);
 	for (pid_t tid = 7; tid <= 8; tid++) {
 		handle = reopen(tid, "a", O_RDWR);
 		cr_expect_eq(flush(tid, handle), 0);
@@ -336,7 +336,7 @@ Test(incoming, truncated_by_name_it_is_tried_at_the_next_close)
 	struct tdfs_handle *handle;
 
 	world.code = TDL_ERR_SCHEMA;
-	cr_expect_eq(drop(7, "a", "x\nbad\n"), EINVAL);
+	cr_expect_eq(write_staged(7, "a", "x\nbad\n"), EINVAL);
 	cr_expect_eq(tdfs_incoming_setattr(in, &caller, lookup(8, "a", NULL), &change,
 					   TDFS_SET_SIZE, &st),
 		     0);
@@ -350,13 +350,13 @@ Test(incoming, truncated_by_name_it_is_tried_at_the_next_close)
 	cr_expect_str_eq(listing(), "");
 }
 
-Test(incoming, rm_drops_both)
+Test(incoming, rm_removes_both)
 {
 	world.code = TDL_ERR_SCHEMA;
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	cr_expect_eq(unlink_it(7, "a"), 0);
 	cr_expect_str_eq(listing(), "");
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	cr_expect_eq(unlink_it(7, "a.error"), 0);
 	cr_expect_str_eq(listing(), "a");
 	cr_expect_eq(rename_it(7, "a", "b"), EINVAL);
@@ -371,7 +371,7 @@ Test(incoming, a_note_that_went_with_its_file_is_removed_already)
 
 	stranger.uid = 4711;
 	world.code = TDL_ERR_SCHEMA;
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	cr_expect_eq(unlink_it(7, "a"), 0);
 	cr_expect_str_eq(listing(), "");
 	/* Who removes both asks for it first; to everybody else it has gone. */
@@ -387,12 +387,12 @@ Test(incoming, a_note_that_went_with_its_file_is_removed_already)
 	tdfs_incoming_forget(in, ino, 1);
 	/* It is in nobody's way, */
 	for (int i = 0; i < 2; i++) {
-		drop(7, "a", "x\n");
+		write_staged(7, "a", "x\n");
 		cr_expect_str_eq(listing(), "a a.error");
 		cr_expect_str_eq(note("a.error"), "a:1: bad\n");
 		cr_expect_eq(unlink_it(7, "a"), 0);
 	}
-	drop(7, "b", "x\n");
+	write_staged(7, "b", "x\n");
 	cr_expect_eq(rename_it(7, "b", "a.tmp"), 0);
 	cr_expect_str_eq(listing(), "a.tmp a.tmp.error");
 	cr_expect_eq(unlink_it(7, "a.tmp"), 0);
@@ -426,12 +426,12 @@ Test(incoming, whoever_copies_a_folder)
 	world.now += 2100;
 	cr_expect_not(tdfs_incoming_copies(in, &cp));
 	/* Its files are there, committed or not. */
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	cr_expect(tdfs_incoming_copies(in, &cp));
 	cr_expect_not(tdfs_incoming_copies(in, &another));
 	world.now += 6000;
 	cr_expect_not(tdfs_incoming_copies(in, &cp));
-	drop(7, ".a", "x\n");
+	write_staged(7, ".a", "x\n");
 	cr_expect(tdfs_incoming_copies(in, &cp));
 }
 
@@ -442,7 +442,7 @@ Test(incoming, notes_are_not_written)
 	struct stat st = { .st_mode = 0600 };
 
 	world.code = TDL_ERR_SCHEMA;
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	cr_expect_eq(open_it(7, "a.error", O_WRONLY, &handle), EPERM);
 	cr_expect_eq(open_it(7, "a.error", O_RDONLY | O_TRUNC, &handle), EPERM);
 	cr_expect_eq(tdfs_incoming_setattr(in, &caller, lookup(7, "a.error", NULL), &st,
@@ -461,7 +461,7 @@ Test(incoming, empty_is_no_error)
 	cr_expect_eq(flush(7, handle), 0);
 	release(handle);
 	world.code = TDL_ERR_EMPTY;
-	cr_expect_eq(drop(7, "b", "\n\n"), 0);
+	cr_expect_eq(write_staged(7, "b", "\n\n"), 0);
 	cr_expect_str_eq(listing(), "a b");
 	cr_expect_eq(world.commits, 0);
 }
@@ -469,7 +469,7 @@ Test(incoming, empty_is_no_error)
 Test(incoming, committed_but_perhaps_not_durable)
 {
 	world.code = TDL_ERR_PUBLISHED;
-	cr_expect_eq(drop(7, "a", "x\n"), EIO);
+	cr_expect_eq(write_staged(7, "a", "x\n"), EIO);
 	cr_expect_str_eq(listing(), "", "it is not to be dropped again");
 	cr_expect_eq(world.commits, 1);
 }
@@ -479,7 +479,7 @@ Test(incoming, committed_or_not)
 {
 	world.code = TDL_ERR_PUBLISHED;
 	world.in_doubt = true;
-	cr_expect_eq(drop(7, "a", "x\n"), EIO);
+	cr_expect_eq(write_staged(7, "a", "x\n"), EIO);
 	cr_expect_str_eq(listing(), "a a.error");
 	cr_expect_eq(world.commits, 1);
 	tdfs_incoming_settle(in);
@@ -649,7 +649,7 @@ Test(incoming, but_not_where_a_write_has_failed)
 Test(incoming, truncating_does)
 {
 	kill_one("a");
-	cr_expect_eq(drop(8, "a", "y\n"), 0);
+	cr_expect_eq(write_staged(8, "a", "y\n"), 0);
 }
 
 Test(incoming, renaming_does)

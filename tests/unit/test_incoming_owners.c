@@ -66,7 +66,7 @@ static void by_open_of_what_is_published(void)
 {
 	struct tdfs_handle *handle;
 
-	cr_assert_eq(drop(7, "a", "x\n"), 0);
+	cr_assert_eq(write_staged(7, "a", "x\n"), 0);
 	cr_assert_eq(open_it(7, "a", O_WRONLY, &handle), ESTALE);
 }
 
@@ -77,7 +77,7 @@ static void by_write_after_the_publish(void)
 	kept = create(7, "a", O_WRONLY);
 	write_at(7, kept, "x\n", 0);
 	cr_assert_eq(flush(7, kept), 0);
-	cr_assert_eq(ben_looks_up("a"), 0, "it is published");
+	cr_assert_eq(ben_looks_up("a"), 0, "it is committed");
 	write_at(7, kept, "y\n", 2);
 }
 
@@ -157,7 +157,7 @@ Test(owners, the_owner_is_not_sent_back)
 	FOR_EACH_WAY
 	{
 		appear(way);
-		cr_expect_eq(drop(7, ".b", "z\n"), 0);
+		cr_expect_eq(write_staged(7, ".b", "z\n"), 0);
 		cr_expect_eq(rename_it(9, ".b", "a"), 0);
 		leave();
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names in incoming/, ghosts, what comes after a publish, two at once, and the ends of a mount.
+ * Names in incoming/, ghosts, what comes after a commit, two at once, and the ends of a mount.
  */
 #include "play.h"
 
@@ -23,7 +23,7 @@ static int second_answer;
 Test(incoming_names, temporary_names_commit_on_rename)
 {
 	world.code = TDL_ERR_SCHEMA;
-	cr_expect_eq(drop(7, ".a", "x\n"), 0);
+	cr_expect_eq(write_staged(7, ".a", "x\n"), 0);
 	cr_expect_eq(rename_it(8, ".a", "a"), EINVAL);
 	cr_expect_str_eq(listing(), ".a .a.error");
 	world.code = TDL_OK;
@@ -38,10 +38,10 @@ Test(incoming_names, temporary_names_commit_on_rename)
 Test(incoming_names, what_was_refused_can_be_put_aside)
 {
 	world.code = TDL_ERR_SCHEMA;
-	cr_expect_eq(drop(7, "a", "bad\n"), EINVAL);
-	cr_expect_eq(drop(7, "a.bak", "old\n"), 0);
+	cr_expect_eq(write_staged(7, "a", "bad\n"), EINVAL);
+	cr_expect_eq(write_staged(7, "a.bak", "old\n"), 0);
 	world.code = TDL_OK;
-	cr_expect_eq(drop(7, "new", "x\n"), 0);
+	cr_expect_eq(write_staged(7, "new", "x\n"), 0);
 	cr_expect_eq(rename_it(7, "a", "a.bak"), 0);
 	cr_expect_str_eq(listing(), "a.bak a.bak.error");
 	cr_expect_str_eq(note("a.bak.error"), "a:1: bad\n");
@@ -65,7 +65,7 @@ Test(incoming_names, what_was_changed_is_not_what_was_refused)
 	struct tdfs_handle *handle;
 
 	world.code = TDL_ERR_SCHEMA;
-	cr_expect_eq(drop(7, "a", "bad\n"), EINVAL);
+	cr_expect_eq(write_staged(7, "a", "bad\n"), EINVAL);
 	world.code = TDL_OK;
 	handle = reopen(7, "a", O_WRONLY);
 	write_at(7, handle, "y\ny", 0);
@@ -99,7 +99,7 @@ Test(incoming_names, what_a_rename_needs_is_prepared_when_a_temporary_name_is_re
 	cr_expect_eq(world.commits, 1);
 	cr_expect(world.renames);
 	/* An ordinary name is committed when it is closed; so is nothing that cannot be. */
-	cr_expect_eq(drop(7, "b", "x\n"), 0);
+	cr_expect_eq(write_staged(7, "b", "x\n"), 0);
 	cr_expect_not(world.renames);
 	release(create(7, ".empty", O_WRONLY));
 	cr_expect_eq(world.n_jobs, 0);
@@ -151,7 +151,7 @@ static void rename_while_it_is_prepared(void)
 
 Test(incoming_names, a_commit_waits_for_its_preparation)
 {
-	cr_expect_eq(drop(7, ".a", "x\n"), 0);
+	cr_expect_eq(write_staged(7, ".a", "x\n"), 0);
 	world.during_prepare = rename_while_it_is_prepared;
 	second_answer = -99;
 	run_jobs();
@@ -189,14 +189,14 @@ Test(incoming_names, a_release_that_is_late_does_not_keep_a_rename_from_committi
 Test(incoming_names, rename_replaces)
 {
 	world.code = TDL_ERR_SCHEMA;
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	world.code = TDL_OK;
-	drop(7, ".n", "y\n");
+	write_staged(7, ".n", "y\n");
 	cr_expect_eq(rename_it(7, ".n", "a"), 0);
 	cr_expect_str_eq(world.committed, "y\n");
 	cr_expect_str_eq(listing(), "");
-	drop(7, ".p", "p");
-	drop(7, ".q", "q");
+	write_staged(7, ".p", "p");
+	write_staged(7, ".q", "q");
 	cr_expect_eq(rename_it(7, ".p", ".q"), 0);
 	cr_expect_str_eq(listing(), ".q");
 }
@@ -205,8 +205,8 @@ Test(incoming_names, flags_of_rename)
 {
 	struct tdfs_caller caller = who(7);
 
-	drop(7, ".a", "x");
-	drop(7, ".b", "y");
+	write_staged(7, ".a", "x");
+	write_staged(7, ".b", "y");
 	cr_expect_eq(tdfs_incoming_rename(in, &caller, ".a", ".b", RENAME_NOREPLACE), EEXIST);
 	cr_expect_eq(tdfs_incoming_rename(in, &caller, ".a", ".b", RENAME_EXCHANGE), EINVAL);
 	cr_expect_eq(tdfs_incoming_rename(in, &caller, ".a", ".c", RENAME_NOREPLACE), 0);
@@ -242,7 +242,7 @@ Test(incoming_names, names_too_long)
 	name[223] = '\0';
 	cr_expect_eq(tdfs_incoming_create(in, &caller, name, 0644, O_WRONLY, &st, &handle),
 		     ENAMETOOLONG);
-	drop(7, ".a", "x");
+	write_staged(7, ".a", "x");
 	cr_expect_eq(rename_it(7, ".a", name), ENAMETOOLONG);
 	name[222] = '\0';
 	cr_expect_eq(rename_it(7, ".a", name), 0);
@@ -254,7 +254,7 @@ Test(incoming_names, a_ghost_is_there_for_its_writer_only)
 {
 	struct stat st;
 
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	cr_expect_eq(lookup(8, "a", NULL), 0);
 	cr_expect_neq(lookup(7, "a", &st), 0);
 	cr_expect_eq(st.st_size, 2);
@@ -271,7 +271,7 @@ Test(incoming_names, a_ghost_opened_for_nothing_leaves_nothing)
 {
 	struct tdfs_handle *handle, *other;
 
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	handle = reopen(7, "a", O_WRONLY);
 	other = reopen(7, "a", O_WRONLY);
 	cr_expect_eq(flush(7, handle), 0);
@@ -281,11 +281,11 @@ Test(incoming_names, a_ghost_opened_for_nothing_leaves_nothing)
 	cr_expect_str_eq(listing(), "");
 	cr_expect_eq(world.live, 0, "%u staged files", world.live);
 	/* Emptied, it is what was asked for. */
-	drop(7, "b", "x\n");
+	write_staged(7, "b", "x\n");
 	handle = reopen(7, "b", O_WRONLY | O_TRUNC);
 	release(handle);
 	cr_expect_str_eq(listing(), "b");
-	cr_expect_eq(drop(7, "b", "y\n"), 0);
+	cr_expect_eq(write_staged(7, "b", "y\n"), 0);
 	cr_expect_str_eq(listing(), "");
 	cr_expect_eq(world.commits, 3);
 }
@@ -297,7 +297,7 @@ Test(incoming_names, a_ghost_opened_by_its_number_leaves_nothing_for_long)
 	struct tdfs_handle *handle;
 	uint64_t ino;
 
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	ino = lookup(7, "a", NULL);
 	cr_expect_eq(tdfs_incoming_open(in, &caller, ino, O_WRONLY, &handle), ESTALE);
 	cr_expect(tdfs_incoming_tidy(in));
@@ -309,7 +309,7 @@ Test(incoming_names, a_ghost_opened_by_its_number_leaves_nothing_for_long)
 
 Test(incoming_names, a_ghost_ends)
 {
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	world.now += 4999;
 	cr_expect(tdfs_incoming_tidy(in));
 	cr_expect_neq(lookup(7, "a", NULL), 0);
@@ -318,11 +318,11 @@ Test(incoming_names, a_ghost_ends)
 	cr_expect_eq(lookup(7, "a", NULL), 0);
 }
 
-Test(incoming_names, opened_for_writing_it_is_a_fresh_drop)
+Test(incoming_names, opened_for_writing_it_is_a_fresh_file)
 {
 	struct tdfs_handle *handle;
 
-	drop(7, "a", "x\n");
+	write_staged(7, "a", "x\n");
 	handle = reopen(7, "a", O_WRONLY | O_APPEND);
 	cr_expect_str_eq(listing(), "a");
 	append_at(7, handle, "y\n", 0);
@@ -338,7 +338,7 @@ Test(incoming_names, ghosts_are_not_hoarded)
 
 	for (int i = 0; i < 1000; i++) {
 		snprintf(name, sizeof name, "a%d", i);
-		drop(7, name, "x");
+		write_staged(7, name, "x");
 		tdfs_incoming_forget(in, FIRST + (uint64_t)i, 9);
 	}
 	cr_expect_lt(world.live, 100);
@@ -352,12 +352,12 @@ Test(incoming_names, ghosts_last_as_long_beside_many_others)
 	struct stat st;
 	size_t got = 0;
 
-	drop(7, "read", "xyz\n");
+	write_staged(7, "read", "xyz\n");
 	cr_assert_eq(open_it(7, "read", O_RDONLY, &reader), 0);
-	drop(7, "first", "xyz\n");
+	write_staged(7, "first", "xyz\n");
 	for (int i = 0; i < 1000; i++) {
 		snprintf(name, sizeof name, "a%d", i);
-		drop(8, name, "x");
+		write_staged(8, name, "x");
 	}
 	world.now += 4999;
 	cr_expect_neq(lookup(7, "first", &st), 0);
@@ -408,7 +408,7 @@ Test(incoming_names, nor_the_writers_of_what_was_removed)
 	tdfs_process_unref(writer);
 }
 
-/* ---- After a publish ---------------------------------------------------------------------- */
+/* ---- After a commit ---------------------------------------------------------------------- */
 
 Test(incoming_names, bytes_behind_a_publish_are_a_later_append)
 {
@@ -574,7 +574,7 @@ Test(incoming_names, leftovers)
 	cr_expect_str_eq(listing(), "a a.error a.2 a.2.error");
 	cr_expect_not_null(strstr(note("a.error"), "incomplete"));
 	tdfs_incoming_settle(in);
-	cr_expect_eq(world.commits, 0, "never published by itself");
+	cr_expect_eq(world.commits, 0, "never committed by itself");
 	cr_expect_eq(rename_it(7, "a", "b"), 0);
 	cr_expect_eq(world.commits, 1);
 }

@@ -77,7 +77,7 @@ Test(incoming_unseen, a_process_that_may_have_it)
 	world.hidden = 42;
 	expect_refused(handle, "process 42 (h)");
 	world.hidden = 0;
-	cr_expect_eq(drop(7, "a", "y\n"), 0);
+	cr_expect_eq(write_staged(7, "a", "y\n"), 0);
 	cr_expect_str_eq(world.committed, "y\n");
 }
 

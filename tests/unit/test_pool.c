@@ -8,7 +8,7 @@
 
 #include "pool.h"
 
-static atomic_int runs, drops;
+static atomic_int runs, discards;
 static sem_t gate, passed;
 
 static void count(void *argument)
@@ -22,16 +22,16 @@ static void wait_at_the_gate(void *argument)
 	atomic_fetch_add(&runs, 1);
 }
 
-static void drop(void *argument)
+static void discard(void *argument)
 {
-	atomic_fetch_add(&drops, 1);
+	atomic_fetch_add(&discards, 1);
 	sem_post(&passed);
 }
 
 static void setup(void)
 {
 	atomic_store(&runs, 0);
-	atomic_store(&drops, 0);
+	atomic_store(&discards, 0);
 	sem_init(&gate, 0, 0);
 	sem_init(&passed, 0, 0);
 }
@@ -47,8 +47,8 @@ static bool call(struct tdfs_pool *pool, void (*run)(void *), unsigned limit,
 		 const atomic_uint *steps)
 {
 	return tdfs_pool_call(
-		pool,
-		&(struct tdfs_call){ .run = run, .drop = drop, .steps = steps, .limit = limit });
+		pool, &(struct tdfs_call){
+			      .run = run, .discard = discard, .steps = steps, .limit = limit });
 }
 
 Test(pool, runs_everything_before_it_ends)
@@ -82,7 +82,7 @@ Test(pool, a_thread_that_is_stuck_does_not_hold_up_the_next)
 	cr_expect_eq(atomic_load(&runs), 1);
 	sem_post(&gate);
 	cr_assert(tdfs_pool_free(pool, 10000));
-	cr_expect_eq(atomic_load(&drops), 0);
+	cr_expect_eq(atomic_load(&discards), 0);
 }
 
 Test(pool, a_call_is_given_up_in_time)
@@ -90,13 +90,13 @@ Test(pool, a_call_is_given_up_in_time)
 	struct tdfs_pool *pool = pool_of(1);
 
 	cr_expect_not(call(pool, wait_at_the_gate, 20, NULL));
-	cr_expect_eq(atomic_load(&drops), 0, "it still runs");
+	cr_expect_eq(atomic_load(&discards), 0, "it still runs");
 	/* One that does not even begin. */
 	cr_expect_not(call(pool, count, 20, NULL));
 	sem_post(&gate);
 	sem_wait(&passed);
 	sem_wait(&passed);
-	cr_expect_eq(atomic_load(&drops), 2);
+	cr_expect_eq(atomic_load(&discards), 2);
 	cr_assert(tdfs_pool_free(pool, 10000));
 }
 
@@ -118,7 +118,7 @@ Test(pool, who_gets_on_is_not_given_up)
 
 	cr_expect(call(pool, get_on, 100, &steps));
 	cr_assert(tdfs_pool_free(pool, 10000));
-	cr_expect_eq(atomic_load(&drops), 0);
+	cr_expect_eq(atomic_load(&discards), 0);
 }
 
 Test(pool, who_only_waits_his_turn_is_not_given_up)
@@ -128,7 +128,7 @@ Test(pool, who_only_waits_his_turn_is_not_given_up)
 	cr_assert(tdfs_pool_submit(pool, 0, get_on, NULL));
 	cr_expect(call(pool, count, 10, NULL));
 	cr_assert(tdfs_pool_free(pool, 10000));
-	cr_expect_eq(atomic_load(&drops), 0);
+	cr_expect_eq(atomic_load(&discards), 0);
 }
 
 Test(pool, a_thread_that_is_given_up_is_no_share_of_its_user)
@@ -160,7 +160,7 @@ Test(pool, a_thread_that_is_given_up_is_replaced)
 	cr_expect_not(call(pool, count, 1000, NULL));
 	for (int i = 0; i < 3; i++)
 		sem_post(&gate);
-	while (atomic_load(&drops) < 4)
+	while (atomic_load(&discards) < 4)
 		sem_wait(&passed);
 	/* Those that came back were one too many. */
 	cr_expect(call(pool, count, 1000, NULL));
@@ -210,7 +210,7 @@ Test(pool, who_only_lacks_a_processor_is_not_given_up)
 
 	cr_expect(call(pool, keep_busy, 50, NULL));
 	cr_assert(tdfs_pool_free(pool, 10000));
-	cr_expect_eq(atomic_load(&drops), 0);
+	cr_expect_eq(atomic_load(&discards), 0);
 }
 
 Test(pool, stuck_threads_are_left_behind)
