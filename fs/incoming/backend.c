@@ -24,15 +24,15 @@
 #include "opts.h"
 #include "pool.h"
 
-/* Closes, most of which wait for a scan or for their turn; what waits for them, or for a look;
- * scans, of which some never come back; and looks that always do. One user has a quarter. */
+/* Closes, most of which wait for a scan or for their turn; what waits for them, or for a probe;
+ * scans, of which some never come back; and probes, which always do. One user has a quarter. */
 #define CLOSE_THREADS  64u
 #define WAIT_THREADS   32u
 #define RENAME_THREADS 2u
 #define BACK_THREADS   4u
 #define SCAN_THREADS   16u
 #define SCANS_LOST     64u
-#define LOOK_THREADS   8u
+#define PROBE_THREADS  8u
 #define SCAN_MS	       1000u /* without a step */
 #define COMMITS	       16u   /* at a time: each takes memory, and the disk is one */
 #define ADOPT_MS       5000  /* umount does not wait for the daemon that it ends */
@@ -47,7 +47,7 @@ struct tdfs_daemon {
 	tdl_table *table;
 	tdl_staging *staging;
 	pthread_mutex_t staging_lock; /* adoption against everything else on the folder */
-	struct tdfs_pool *closes, *waits, *renames, *background, *scans, *looks;
+	struct tdfs_pool *closes, *waits, *renames, *background, *scans, *probes;
 	sem_t commits; /* how many more may run */
 	struct tdfs_user_names *users;
 	int moment; /* tdfs_moment_open() */
@@ -231,40 +231,40 @@ static void staged_prepare(void *context, void *file)
 
 /* ---- /proc, in threads that can be given up ------------------------------------------------- */
 
-static void run_look(void *argument)
+static void run_scan(void *argument)
 {
-	tdfs_look(argument);
+	tdfs_scan_run(argument);
 }
 
-static void discard_look(void *argument)
+static void discard_scan(void *argument)
 {
 	tdfs_scan_back(argument);
-	tdfs_look_clear(argument);
+	tdfs_scan_clear(argument);
 	free(argument);
 }
 
-static void lose_look(void *argument)
+static void lose_scan(void *argument)
 {
 	tdfs_scan_lost(argument);
 }
 
-static bool look(void *context, uid_t uid, struct tdfs_look *wanted)
+static bool scan_processes(void *context, uid_t uid, struct tdfs_scan *scan)
 {
 	struct tdfs_daemon *daemon = context;
 	struct tdfs_call call = { .user = uid,
-				  .run = run_look,
-				  .discard = discard_look,
-				  .lost = lose_look,
-				  .argument = wanted,
-				  .steps = &wanted->steps,
+				  .run = run_scan,
+				  .discard = discard_scan,
+				  .lost = lose_scan,
+				  .argument = scan,
+				  .steps = &scan->steps,
 				  .limit = SCAN_MS };
 
 	if (!daemon->sees) {
-		wanted->unwatched = true;
+		scan->unwatched = true;
 		return true;
 	}
-	wanted->self = getpid();
-	return tdfs_pool_call(wanted->ino != 0 ? daemon->scans : daemon->looks, &call);
+	scan->self = getpid();
+	return tdfs_pool_call(scan->ino != 0 ? daemon->scans : daemon->probes, &call);
 }
 
 static struct tdfs_moment moment(void *context)
@@ -274,32 +274,32 @@ static struct tdfs_moment moment(void *context)
 	return tdfs_moment(daemon->moment, steady_ms(NULL));
 }
 
-struct search {
+struct lookup {
 	struct tdfs_incoming *incoming;
 	uint64_t ino;
 	pid_t tid;
 };
 
-static void run_search(void *argument)
+static void run_lookup(void *argument)
 {
-	struct search *search = argument;
+	struct lookup *lookup = argument;
 
-	tdfs_incoming_found(search->incoming, search->ino, search->tid,
-			    tdfs_process_find(search->tid));
-	free(search);
+	tdfs_incoming_found(lookup->incoming, lookup->ino, lookup->tid,
+			    tdfs_process_find(lookup->tid));
+	free(lookup);
 }
 
-static void find(void *context, uint64_t ino, uid_t uid, pid_t tid)
+static void find_process(void *context, uint64_t ino, uid_t uid, pid_t tid)
 {
 	struct tdfs_daemon *daemon = context;
-	struct search *search = daemon->sees ? malloc(sizeof *search) : NULL;
+	struct lookup *lookup = daemon->sees ? malloc(sizeof *lookup) : NULL;
 
-	if (!search)
+	if (!lookup)
 		return;
-	*search = (struct search){ .incoming = daemon->incoming, .ino = ino, .tid = tid };
-	/* Where it cannot be had, the next look finds out. */
-	if (!tdfs_pool_submit(daemon->looks, uid, run_search, search))
-		free(search);
+	*lookup = (struct lookup){ .incoming = daemon->incoming, .ino = ino, .tid = tid };
+	/* Where it cannot be had, the next scan finds out. */
+	if (!tdfs_pool_submit(daemon->probes, uid, run_lookup, lookup))
+		free(lookup);
 }
 
 /* ---- Leftovers ---------------------------------------------------------------------------- */
@@ -452,18 +452,18 @@ static bool make_threads(struct tdfs_daemon *daemon)
 						 .share = SCAN_THREADS / 4,
 						 .lost = SCANS_LOST,
 						 .begin = tdfs_scan_thread };
-	const struct tdfs_pool_options looks = { .threads = LOOK_THREADS,
-						 .begin = tdfs_scan_thread };
+	const struct tdfs_pool_options probes = { .threads = PROBE_THREADS,
+						  .begin = tdfs_scan_thread };
 
 	daemon->closes = tdfs_pool_new(&closes);
 	daemon->waits = tdfs_pool_new(&waits);
 	daemon->renames = tdfs_pool_new(&renames);
 	daemon->background = tdfs_pool_new(&background);
 	daemon->scans = tdfs_pool_new(&scans);
-	daemon->looks = tdfs_pool_new(&looks);
+	daemon->probes = tdfs_pool_new(&probes);
 	daemon->users = tdfs_user_names_new(tdfs_user_lookup);
 	return daemon->closes && daemon->waits && daemon->renames && daemon->background &&
-	       daemon->scans && daemon->looks && daemon->users;
+	       daemon->scans && daemon->probes && daemon->users;
 }
 
 static void end_requests(struct tdfs_daemon *daemon)
@@ -485,7 +485,7 @@ static void daemon_free(struct tdfs_daemon *daemon)
 	tdfs_user_names_free(daemon->users);
 	/* A thread that is stuck in /proc may come back to what it looked for: all of it stays, and
 	 * can be found, until the process is gone. */
-	if (!tdfs_pool_free(daemon->scans, 1000) || !tdfs_pool_free(daemon->looks, 1000)) {
+	if (!tdfs_pool_free(daemon->scans, 1000) || !tdfs_pool_free(daemon->probes, 1000)) {
 		left_to_stuck_threads = daemon;
 		return;
 	}
@@ -530,9 +530,9 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 					.commit = staged_commit,
 					.background = in_background,
 					.prepare = staged_prepare,
-					.look = look,
+					.scan = scan_processes,
 					.moment = moment,
-					.find = find,
+					.find = find_process,
 					.wait = wait_ms,
 					.untidy = untidy,
 					.say = say,
@@ -583,7 +583,7 @@ static void say_what_is_hidden(struct tdfs_daemon *daemon)
 		    "writers of other users cannot be watched: run as root with CAP_SYS_PTRACE");
 	else
 		return;
-	daemon->incoming->blind = true;
+	daemon->incoming->logged_hidden = true;
 }
 
 void tdfs_incoming_start(struct tdfs_incoming *incoming)

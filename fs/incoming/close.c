@@ -29,12 +29,12 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	if (!handle->closed)
 		staged->unclosed--;
 	handle->closed = true;
-	tdfs_people_note(in, staged, caller, false);
-	tdfs_people_used(handle, caller, true);
+	tdfs_client_add(in, staged, caller, false);
+	tdfs_client_used(handle, caller, true);
 	if (staged->state == TDFS_COMMITTED) {
 		why = staged->answer;
 	} else if (tdfs_staged_has_final_name(staged)) {
-		staged->looking++;
+		staged->scanning++;
 		staged->node.users++;
 		why = TDFS_LATER;
 	}
@@ -46,40 +46,40 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
  * Whether somebody still has the staged file open for writing. Descriptors that an exec is about to
  * close are waited for. On the way it takes note of a writer that is being killed.
  */
-static struct tdfs_verdict is_held(struct tdfs_incoming *in, struct tdfs_staged *staged,
-				   const struct tdfs_caller *closer)
+static struct tdfs_scan_result is_held(struct tdfs_incoming *in, struct tdfs_staged *staged,
+				       const struct tdfs_caller *caller)
 {
 	int64_t until = in->backend.now(in->backend.context) + TDFS_EXEC_MS;
 
 	for (;;) {
-		struct tdfs_verdict verdict = tdfs_people_look(
+		struct tdfs_scan_result result = tdfs_holders_scan(
 			in, staged,
-			staged->state == TDFS_COMMITTED ? TDFS_LOOK_KILLED : TDFS_LOOK_HOLDERS,
-			closer, 0);
+			staged->state == TDFS_COMMITTED ? TDFS_SCAN_KILLED : TDFS_SCAN_HOLDERS,
+			caller, 0);
 
 		if (staged->unclosed > 0)
-			return (struct tdfs_verdict){ .held = true };
-		if (!verdict.held || !verdict.till_exec || !tdfs_staged_is_uncommitted(staged) ||
+			return (struct tdfs_scan_result){ .held = true };
+		if (!result.held || !result.till_exec || !tdfs_staged_is_uncommitted(staged) ||
 		    in->backend.now(in->backend.context) >= until)
-			return verdict;
+			return result;
 		tdfs_sleep_unlocked(in, TDFS_STEP_MS);
 	}
 }
 
-/* The looks of closes that came before ours may find that a writer was killed. False: some are
+/* The scans of closes that came before ours may find that a writer was killed. False: some are
  * still due, and what to do is for the last of them to decide. */
-static bool wait_for_looks(struct tdfs_incoming *in, struct tdfs_staged *staged)
+static bool wait_for_scans(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	int64_t until = in->backend.now(in->backend.context) + TDFS_LOOKS_MS;
+	int64_t until = in->backend.now(in->backend.context) + TDFS_SCANS_MS;
 
-	while (staged->looking > 0 && in->backend.now(in->backend.context) < until)
+	while (staged->scanning > 0 && in->backend.now(in->backend.context) < until)
 		tdfs_sleep_unlocked(in, TDFS_STEP_MS);
-	return staged->looking == 0;
+	return staged->scanning == 0;
 }
 
 /* A later close commits it. Where none comes for long, the log says whose it has to be. */
 static int leave_to(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		    const struct tdfs_seen *holder)
+		    const struct tdfs_named_process *holder)
 {
 	staged->holder = *holder;
 	if (staged->waits_since == 0) {
@@ -90,24 +90,24 @@ static int leave_to(struct tdfs_incoming *in, struct tdfs_staged *staged,
 	return 0;
 }
 
-/* Decides what a close means, once its look is done; the last one commits. */
+/* Decides what a close means, once its scan is done; the last one commits. */
 static int finish(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t serial,
-		  const struct tdfs_caller *closer)
+		  const struct tdfs_caller *caller)
 {
 	bool first = true;
 
-	/* Whoever opens or writes between the look and the commit is looked at again; one that
+	/* Whoever opens or writes between the scan and the commit is scanned for again; one that
 	 * never stops holds it. */
 	for (int rounds = 0; rounds < 8; rounds++) {
 		uint64_t opens, changes;
-		struct tdfs_verdict verdict;
+		struct tdfs_scan_result result;
 
 		tdfs_staged_wait(in, staged);
 		opens = staged->opens;
 		changes = staged->changes;
-		verdict = is_held(in, staged, closer);
+		result = is_held(in, staged, caller);
 		if (first) {
-			staged->looking--;
+			staged->scanning--;
 			first = false;
 		}
 		if (staged->state == TDFS_COMMITTED)
@@ -119,9 +119,9 @@ static int finish(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t
 		/* Who came after the last outcome and changed nothing has nothing to do with it. */
 		if (!tdfs_staged_is_uncommitted(staged))
 			return serial > staged->answered ? 0 : staged->answer;
-		if (staged->unclosed > 0 || (verdict.held && !verdict.unknown))
-			return leave_to(in, staged, &verdict.holder);
-		if (!wait_for_looks(in, staged))
+		if (staged->unclosed > 0 || (result.held && !result.unknown))
+			return leave_to(in, staged, &result.holder);
+		if (!wait_for_scans(in, staged))
 			return 0;
 		if (staged->state != TDFS_OPEN || staged->opens != opens ||
 		    staged->changes != changes || !tdfs_staged_has_final_name(staged) ||
@@ -131,8 +131,8 @@ static int finish(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t
 			staged->unanswered = true;
 			return EIO;
 		}
-		if (verdict.unknown)
-			return tdfs_staged_refuse(in, staged, EAGAIN, verdict.why);
+		if (result.unknown)
+			return tdfs_staged_refuse(in, staged, EAGAIN, result.why);
 		return tdfs_staged_commit(in, staged, staged->node.name);
 	}
 	return 0;

@@ -93,7 +93,7 @@ static void set_committed(struct tdfs_incoming *in, struct tdfs_staged *staged, 
 	free(staged->committed_name);
 	staged->committed_name = strdup(source); /* a rename has not given it that yet */
 	staged->state = TDFS_COMMITTED;
-	staged->orphans = false;
+	staged->lost_holder = false;
 	tdfs_note_clear(in, staged);
 	in->changed = tdfs_time();
 	tdfs_ghost_add(in, staged);

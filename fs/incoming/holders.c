@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who had to do with a staged file: threads as requests name them, put together to processes;
- * asking the backend who still holds it, and taking note of writers that are being killed.
+ * The clients of a staged file, processes that opened, wrote or closed it, and which of them still
+ * hold it: threads as requests name them are put together to processes, the backend scans /proc,
+ * and writers that are being killed are found.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,100 +10,101 @@
 
 #include "incoming/state.h"
 
-static bool has_tid(const struct tdfs_person *person, pid_t tid)
+static bool has_tid(const struct tdfs_client *client, pid_t tid)
 {
 	for (unsigned i = 0; i < TDFS_TIDS; i++)
-		if (person->tids[i] == tid)
+		if (client->tids[i] == tid)
 			return true;
 	return false;
 }
 
-static void add_tid(struct tdfs_person *person, pid_t tid)
+static void add_tid(struct tdfs_client *client, pid_t tid)
 {
-	if (tid <= 0 || has_tid(person, tid))
+	if (tid <= 0 || has_tid(client, tid))
 		return;
-	person->tids[person->next_tid++ % TDFS_TIDS] = tid;
+	client->tids[client->next_tid++ % TDFS_TIDS] = tid;
 }
 
-static struct tdfs_person *find_tid(struct tdfs_staged *staged, pid_t tid)
+static struct tdfs_client *find_tid(struct tdfs_staged *staged, pid_t tid)
 {
-	for (size_t i = 0; i < staged->n_people; i++)
-		if (has_tid(&staged->people[i], tid))
-			return &staged->people[i];
+	for (size_t i = 0; i < staged->n_clients; i++)
+		if (has_tid(&staged->clients[i], tid))
+			return &staged->clients[i];
 	return NULL;
 }
 
-static struct tdfs_person *find_process(struct tdfs_staged *staged, pid_t process)
+static struct tdfs_client *find_process(struct tdfs_staged *staged, pid_t process)
 {
-	for (size_t i = 0; i < staged->n_people; i++)
-		if (staged->people[i].process &&
-		    tdfs_process_id(staged->people[i].process) == process)
-			return &staged->people[i];
+	for (size_t i = 0; i < staged->n_clients; i++)
+		if (staged->clients[i].process &&
+		    tdfs_process_id(staged->clients[i].process) == process)
+			return &staged->clients[i];
 	return NULL;
 }
 
-bool tdfs_people_same(struct tdfs_staged *staged, pid_t tid, pid_t process)
+bool tdfs_client_is_process(struct tdfs_staged *staged, pid_t tid, pid_t process)
 {
-	const struct tdfs_person *person = find_tid(staged, tid);
+	const struct tdfs_client *client = find_tid(staged, tid);
 
-	return person && person->process && tdfs_process_id(person->process) == process;
+	return client && client->process && tdfs_process_id(client->process) == process;
 }
 
-static void remove_person(struct tdfs_staged *staged, struct tdfs_person *person)
+static void remove_client(struct tdfs_staged *staged, struct tdfs_client *client)
 {
-	tdfs_process_unref(person->process);
-	*person = staged->people[--staged->n_people];
+	tdfs_process_unref(client->process);
+	*client = staged->clients[--staged->n_clients];
 }
 
-void tdfs_people_clear(struct tdfs_staged *staged)
+void tdfs_clients_clear(struct tdfs_staged *staged)
 {
-	while (staged->n_people > 0)
-		remove_person(staged, staged->people);
-	free(staged->people);
-	staged->people = NULL;
+	while (staged->n_clients > 0)
+		remove_client(staged, staged->clients);
+	free(staged->clients);
+	staged->clients = NULL;
 }
 
 /* Whoever is known no more may have left somebody behind. */
 static void forget_oldest(struct tdfs_staged *staged)
 {
-	staged->orphans |= !staged->people[0].clean;
-	tdfs_process_unref(staged->people[0].process);
-	memmove(staged->people, staged->people + 1, --staged->n_people * sizeof *staged->people);
+	staged->lost_holder |= !staged->clients[0].clean;
+	tdfs_process_unref(staged->clients[0].process);
+	memmove(staged->clients, staged->clients + 1,
+		--staged->n_clients * sizeof *staged->clients);
 }
 
-void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		      const struct tdfs_caller *caller, bool wrote)
+void tdfs_client_add(struct tdfs_incoming *in, struct tdfs_staged *staged,
+		     const struct tdfs_caller *caller, bool wrote)
 {
-	struct tdfs_person *person, *people;
+	struct tdfs_client *client, *clients;
 	pid_t tid = caller->tid;
 
 	if (tid <= 0)
 		return;
-	person = find_tid(staged, tid);
-	if (!person) {
-		people = realloc(staged->people, (staged->n_people + 1) * sizeof *people);
-		if (!people) {
-			staged->orphans = true;
+	client = find_tid(staged, tid);
+	if (!client) {
+		clients = realloc(staged->clients, (staged->n_clients + 1) * sizeof *clients);
+		if (!clients) {
+			staged->lost_holder = true;
 			return;
 		}
-		staged->people = people;
+		staged->clients = clients;
 		/* Temporary files that one process after the other appends to. */
-		if (staged->n_people == TDFS_PEOPLE_MAX)
+		if (staged->n_clients == TDFS_CLIENTS_MAX)
 			forget_oldest(staged);
-		person = &people[staged->n_people++];
-		*person = (struct tdfs_person){ 0 };
-		add_tid(person, tid);
+		client = &clients[staged->n_clients++];
+		*client = (struct tdfs_client){ 0 };
+		add_tid(client, tid);
 	}
-	person->wrote |= wrote;
-	person->clean = false;
+	client->wrote |= wrote;
+	client->clean = false;
 	/* Early, while the thread is sure to be there: it waits for the answer to its request. */
-	if (person->wrote && !person->sought) {
-		person->sought = true;
+	if (client->wrote && !client->sought) {
+		client->sought = true;
 		in->backend.find(in->backend.context, staged->node.ino, caller->uid, tid);
 	}
 }
 
-static void note_user(struct tdfs_staged *staged, uid_t uid)
+static void add_user(struct tdfs_staged *staged, uid_t uid)
 {
 	for (unsigned i = 0; i < staged->n_users && i < TDFS_USERS_MAX; i++)
 		if (staged->users[i] == uid)
@@ -113,7 +115,7 @@ static void note_user(struct tdfs_staged *staged, uid_t uid)
 		staged->n_users = TDFS_USERS_MAX + 1;
 }
 
-void tdfs_people_opened(struct tdfs_incoming *in, struct tdfs_staged *staged,
+void tdfs_client_opened(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			const struct tdfs_caller *caller)
 {
 	/* Nobody has it from before. */
@@ -122,8 +124,8 @@ void tdfs_people_opened(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		staged->n_users = 0;
 		memset(staged->tables, 0, sizeof staged->tables);
 	}
-	note_user(staged, caller->uid);
-	tdfs_people_note(in, staged, caller, true);
+	add_user(staged, caller->uid);
+	tdfs_client_add(in, staged, caller, true);
 }
 
 static struct tdfs_table *table_of(struct tdfs_staged *staged, uint64_t owner)
@@ -134,7 +136,7 @@ static struct tdfs_table *table_of(struct tdfs_staged *staged, uint64_t owner)
 	return NULL;
 }
 
-void tdfs_people_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes)
+void tdfs_client_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes)
 {
 	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
 	struct tdfs_table *table;
@@ -152,28 +154,28 @@ void tdfs_people_used(struct tdfs_handle *handle, const struct tdfs_caller *call
 		table->wrote = !closes;
 }
 
-/* The person gets its process; two that turn out to be the same one become one. Takes over the
+/* The client gets its process; two that turn out to be the same one become one. Takes over the
  * reference. */
-static void introduce(struct tdfs_staged *staged, struct tdfs_person *person,
-		      struct tdfs_process *process)
+static void set_client_process(struct tdfs_staged *staged, struct tdfs_client *client,
+			       struct tdfs_process *process)
 {
-	struct tdfs_person *same;
+	struct tdfs_client *same;
 
-	if (person->process || !process) {
+	if (client->process || !process) {
 		tdfs_process_unref(process);
 		return;
 	}
 	same = find_process(staged, tdfs_process_id(process));
 	if (!same) {
-		person->process = process;
+		client->process = process;
 		return;
 	}
 	for (unsigned i = 0; i < TDFS_TIDS; i++)
-		add_tid(same, person->tids[i]);
-	same->wrote |= person->wrote;
-	same->sought |= person->sought;
-	same->clean &= person->clean;
-	remove_person(staged, person);
+		add_tid(same, client->tids[i]);
+	same->wrote |= client->wrote;
+	same->sought |= client->sought;
+	same->clean &= client->clean;
+	remove_client(staged, client);
 	tdfs_process_unref(process);
 }
 
@@ -181,82 +183,84 @@ void tdfs_incoming_found(struct tdfs_incoming *in, uint64_t ino, pid_t tid,
 			 struct tdfs_process *process)
 {
 	struct tdfs_staged *staged;
-	struct tdfs_person *person;
+	struct tdfs_client *client;
 
 	tdfs_lock(in);
 	staged = tdfs_staged_of(tdfs_inode_by_ino(in, ino));
-	person = staged ? find_tid(staged, tid) : NULL;
-	if (person)
-		introduce(staged, person, process);
+	client = staged ? find_tid(staged, tid) : NULL;
+	if (client)
+		set_client_process(staged, client, process);
 	else
 		tdfs_process_unref(process);
 	tdfs_unlock(in);
 }
 
-/* ---- Looking ------------------------------------------------------------------------------ */
+/* ---- Scanning ------------------------------------------------------------------------------ */
 
-static struct tdfs_look *new_look(const struct tdfs_staged *staged)
+static struct tdfs_scan *new_scan(const struct tdfs_staged *staged)
 {
-	struct tdfs_look *look = calloc(1, sizeof *look);
+	struct tdfs_scan *scan = calloc(1, sizeof *scan);
 
-	if (!look)
+	if (!scan)
 		return NULL;
 	/* One more, for tdfs_people_wrote(). */
-	look->suspects = calloc(staged->n_people + 1, sizeof *look->suspects);
-	if (!look->suspects) {
-		free(look);
+	scan->candidates = calloc(staged->n_clients + 1, sizeof *scan->candidates);
+	if (!scan->candidates) {
+		free(scan);
 		return NULL;
 	}
-	for (size_t i = 0; i < staged->n_people; i++) {
-		struct tdfs_suspect *one = &look->suspects[look->count++];
+	for (size_t i = 0; i < staged->n_clients; i++) {
+		struct tdfs_candidate *one = &scan->candidates[scan->count++];
 
-		one->tid = staged->people[i].tids[0];
-		one->process = tdfs_process_ref(staged->people[i].process);
-		one->clean = staged->people[i].clean;
+		one->tid = staged->clients[i].tids[0];
+		one->process = tdfs_process_ref(staged->clients[i].process);
+		one->clean = staged->clients[i].clean;
 	}
-	look->since = staged->since;
-	memcpy(look->users, staged->users, sizeof look->users);
-	look->n_users = staged->n_users;
-	return look;
+	scan->since = staged->since;
+	memcpy(scan->users, staged->users, sizeof scan->users);
+	scan->n_users = staged->n_users;
+	return scan;
 }
 
-/* The backend looks, without the lock. False: it was given up, and *look is gone. */
-static bool ask(struct tdfs_incoming *in, struct tdfs_staged *staged, uid_t uid,
-		struct tdfs_look *look)
+/* The backend scans, without the lock. False: it was given up, and *scan is gone. */
+static bool scan_unlocked(struct tdfs_incoming *in, struct tdfs_staged *staged, uid_t uid,
+			  struct tdfs_scan *scan)
 {
 	bool in_time;
 
 	staged->node.users++;
 	tdfs_unlock(in);
-	in_time = in->backend.look(in->backend.context, uid, look);
+	in_time = in->backend.scan(in->backend.context, uid, scan);
 	tdfs_lock(in);
 	staged->node.users--;
 	return in_time;
 }
 
-static void learn_processes(struct tdfs_staged *staged, const struct tdfs_look *look)
+static void apply_processes(struct tdfs_staged *staged, const struct tdfs_scan *scan)
 {
-	for (size_t i = 0; i < look->count; i++) {
-		struct tdfs_person *person = find_tid(staged, look->suspects[i].tid);
+	for (size_t i = 0; i < scan->count; i++) {
+		struct tdfs_client *client = find_tid(staged, scan->candidates[i].tid);
 
-		if (person && look->suspects[i].process)
-			introduce(staged, person, tdfs_process_ref(look->suspects[i].process));
+		if (client && scan->candidates[i].process)
+			set_client_process(staged, client,
+					   tdfs_process_ref(scan->candidates[i].process));
 	}
 }
 
-static void learn_killed(struct tdfs_staged *staged, const struct tdfs_look *look, pid_t closer)
+static void apply_killed(struct tdfs_staged *staged, const struct tdfs_scan *scan,
+			 pid_t closing_tid)
 {
-	for (size_t i = 0; i < look->n_killed; i++) {
-		const struct tdfs_killed *killed = &look->killed[i];
-		struct tdfs_person *person = find_process(staged, killed->process);
+	for (size_t i = 0; i < scan->n_killed; i++) {
+		const struct tdfs_killed *killed = &scan->killed[i];
+		struct tdfs_client *client = find_process(staged, killed->process);
 		const char *what;
 		char why[160], by[32];
 
-		if (!person)
-			person = find_tid(staged, killed->process);
-		if (!person && killed->process == look->closing)
-			person = find_tid(staged, closer);
-		if (!person || !person->wrote)
+		if (!client)
+			client = find_tid(staged, killed->process);
+		if (!client && killed->process == scan->closing_process)
+			client = find_tid(staged, closing_tid);
+		if (!client || !client->wrote)
 			continue;
 		/* strsignal() allocates for the signals that have no name. */
 		what = killed->signal > 0 ? sigdescr_np(killed->signal) : NULL;
@@ -277,21 +281,22 @@ static void learn_killed(struct tdfs_staged *staged, const struct tdfs_look *loo
 	}
 }
 
-/* People who come and go are forgotten; those who may have left somebody behind leave a mark. */
-static void learn_ended(struct tdfs_staged *staged, const struct tdfs_look *look)
+/* Forgets clients that have exited. If one may have left a child with the file, every later scan
+ * covers all processes. */
+static void apply_ended(struct tdfs_staged *staged, const struct tdfs_scan *scan)
 {
-	/* Those that did not fit into the list of the killed are needed in a later look. */
-	bool forget = look->n_killed < TDFS_KILLED_MAX;
+	/* Those that did not fit into the list of the killed are needed in a later scan. */
+	bool forget = scan->n_killed < TDFS_KILLED_MAX;
 
-	for (size_t i = 0; i < look->count; i++) {
-		struct tdfs_person *person = find_tid(staged, look->suspects[i].tid);
+	for (size_t i = 0; i < scan->count; i++) {
+		struct tdfs_client *client = find_tid(staged, scan->candidates[i].tid);
 
-		if (!look->suspects[i].ended)
+		if (!scan->candidates[i].ended)
 			continue;
-		if (!person || !person->clean)
-			staged->orphans = true;
-		if (person && forget)
-			remove_person(staged, person);
+		if (!client || !client->clean)
+			staged->lost_holder = true;
+		if (client && forget)
+			remove_client(staged, client);
 	}
 }
 
@@ -299,165 +304,166 @@ static void learn_ended(struct tdfs_staged *staged, const struct tdfs_look *look
 
 /* Whether a handle was opened by the process that closes now; its threads and tables witness it. */
 static bool is_opener(struct tdfs_staged *staged, const struct tdfs_handle *handle,
-		      const struct tdfs_caller *closer, pid_t closing)
+		      const struct tdfs_caller *caller, pid_t closing_process)
 {
-	if (closer->tid > 0 && handle->opener == closer->tid)
+	if (caller->tid > 0 && handle->opener == caller->tid)
 		return true;
-	if (closing > 0 && handle->opener > 0)
-		return tdfs_people_same(staged, handle->opener, closing);
-	return handle->owner == closer->owner;
+	if (closing_process > 0 && handle->opener > 0)
+		return tdfs_client_is_process(staged, handle->opener, closing_process);
+	return handle->owner == caller->owner;
 }
 
 /*
- * The closer's descriptors are not to be seen, nor whose else they are. Another table that wrote
- * and has not closed since has the file for sure. And who did not open the file has it from
+ * The closing process's descriptors cannot be seen, nor whose else they are. Another table that
+ * wrote and has not closed since has the file for sure. And who did not open the file has it from
  * someone who may well go on with it: a later close commits, or the end of the last descriptor.
  */
 static bool others_have_it(struct tdfs_incoming *in, struct tdfs_staged *staged,
-			   const struct tdfs_caller *closer, pid_t closing)
+			   const struct tdfs_caller *caller, pid_t closing_process)
 {
 	for (unsigned i = 0; i < TDFS_TABLES; i++)
-		if (staged->tables[i].wrote && staged->tables[i].owner != closer->owner)
+		if (staged->tables[i].wrote && staged->tables[i].owner != caller->owner)
 			return true;
 	/* Not a close: a rename. */
-	if (closer->owner == 0)
+	if (caller->owner == 0)
 		return false;
 	for (struct tdfs_handle *handle = in->handles; handle; handle = handle->next)
 		if (handle->node == &staged->node && handle->writes &&
-		    !is_opener(staged, handle, closer, closing))
+		    !is_opener(staged, handle, caller, closing_process))
 			return true;
 	return false;
 }
 
-static void say_blind(struct tdfs_incoming *in)
+static void log_hidden_once(struct tdfs_incoming *in)
 {
-	if (in->blind)
+	if (in->logged_hidden)
 		return;
-	in->blind = true;
+	in->logged_hidden = true;
 	in->backend.say(in->backend.context, NULL,
 			"not all processes can be seen in /proc: a file of one of those is "
 			"committed when the process that opened it closes it, or when nobody has "
 			"it any more");
 }
 
-/* ---- The verdict -------------------------------------------------------------------------- */
+/* ---- The result -------------------------------------------------------------------------- */
 
-static void learn(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		  const struct tdfs_look *look, const struct tdfs_caller *closer,
-		  struct tdfs_verdict *verdict)
+static void apply_scan(struct tdfs_incoming *in, struct tdfs_staged *staged,
+		       const struct tdfs_scan *scan, const struct tdfs_caller *caller,
+		       struct tdfs_scan_result *result)
 {
-	struct tdfs_person *person;
-	pid_t tid = closer ? closer->tid : 0;
+	struct tdfs_client *client;
+	pid_t tid = caller ? caller->tid : 0;
 
-	learn_processes(staged, look);
-	verdict->held = look->held;
-	verdict->till_exec = look->till_exec;
-	verdict->holder = look->holder;
-	verdict->aside = look->aside;
-	verdict->aside_holds = look->aside_holds;
-	if (look->ino != 0 && !look->held && look->unwatched && closer) {
-		verdict->held = others_have_it(in, staged, closer, look->closing);
-		say_blind(in);
-	} else if (look->ino != 0 && look->hidden.process != 0 &&
-		   (!look->held || look->till_exec)) {
-		verdict->held = verdict->unknown = true;
-		verdict->till_exec = false;
-		snprintf(verdict->why, sizeof verdict->why,
+	apply_processes(staged, scan);
+	result->held = scan->held;
+	result->till_exec = scan->till_exec;
+	result->holder = scan->holder;
+	result->excluded = scan->excluded;
+	result->excluded_holds = scan->excluded_holds;
+	if (scan->ino != 0 && !scan->held && scan->unwatched && caller) {
+		result->held = others_have_it(in, staged, caller, scan->closing_process);
+		log_hidden_once(in);
+	} else if (scan->ino != 0 && scan->hidden.process != 0 &&
+		   (!scan->held || scan->till_exec)) {
+		result->held = result->unknown = true;
+		result->till_exec = false;
+		snprintf(result->why, sizeof result->why,
 			 "not committed: whether process %d (%s) still has it open cannot be seen; "
 			 "rename it to commit it, or write it again",
-			 (int)look->hidden.process, look->hidden.name);
+			 (int)scan->hidden.process, scan->hidden.name);
 	}
-	person = look->closing > 0 ? find_process(staged, look->closing) : NULL;
-	if (!person && tid > 0)
-		person = find_tid(staged, tid);
-	if (person && look->ino != 0)
-		person->clean = look->clean;
-	learn_killed(staged, look, tid);
-	learn_ended(staged, look);
+	client = scan->closing_process > 0 ? find_process(staged, scan->closing_process) : NULL;
+	if (!client && tid > 0)
+		client = find_tid(staged, tid);
+	if (client && scan->ino != 0)
+		client->clean = scan->clean;
+	apply_killed(staged, scan, tid);
+	apply_ended(staged, scan);
 }
 
-/* One look; false: it was given up, or not complete for lack of something. */
-static bool look_once(struct tdfs_incoming *in, struct tdfs_staged *staged, enum tdfs_sight how,
-		      const struct tdfs_caller *closer, pid_t besides, struct tdfs_verdict *verdict)
+/* One scan; false: it was given up, or not complete for lack of something. */
+static bool scan_once(struct tdfs_incoming *in, struct tdfs_staged *staged, enum tdfs_scan_kind how,
+		      const struct tdfs_caller *caller, pid_t exclude,
+		      struct tdfs_scan_result *result)
 {
-	struct tdfs_look *look = new_look(staged);
+	struct tdfs_scan *scan = new_scan(staged);
 	bool complete;
 
-	if (!look)
+	if (!scan)
 		return false;
-	look->ino = how == TDFS_LOOK_KILLED ? 0 : staged->node.ino;
-	look->everyone = staged->orphans;
-	look->closer = closer ? closer->tid : -1;
-	look->besides = besides;
-	if (!ask(in, staged, closer ? closer->uid : staged->writer, look))
+	scan->ino = how == TDFS_SCAN_KILLED ? 0 : staged->node.ino;
+	scan->all_processes = staged->lost_holder;
+	scan->closing_tid = caller ? caller->tid : -1;
+	scan->exclude = exclude;
+	if (!scan_unlocked(in, staged, caller ? caller->uid : staged->writer, scan))
 		return false;
-	complete = !look->blind || look->held;
+	complete = !scan->incomplete || scan->held;
 	if (complete)
-		learn(in, staged, look, closer, verdict);
-	tdfs_look_clear(look);
-	free(look);
+		apply_scan(in, staged, scan, caller, result);
+	tdfs_scan_clear(scan);
+	free(scan);
 	return complete;
 }
 
-struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_staged *staged,
-				     enum tdfs_sight how, const struct tdfs_caller *closer,
-				     pid_t besides)
+struct tdfs_scan_result tdfs_holders_scan(struct tdfs_incoming *in, struct tdfs_staged *staged,
+					  enum tdfs_scan_kind how, const struct tdfs_caller *caller,
+					  pid_t exclude)
 {
-	struct tdfs_verdict verdict = { 0 };
+	struct tdfs_scan_result result = { 0 };
 
-	for (int tries = 0; tries < TDFS_LOOKS_MAX; tries++) {
+	for (int tries = 0; tries < TDFS_SCANS_MAX; tries++) {
 		if (tries > 0)
 			tdfs_sleep_unlocked(in, TDFS_RETRY_MS);
-		if (look_once(in, staged, how, closer, besides, &verdict))
-			return verdict;
+		if (scan_once(in, staged, how, caller, exclude, &result))
+			return result;
 	}
 	/* Whoever closes waits for our answer: now or never it shows why. */
-	if (closer && how != TDFS_LOOK_KILLED)
-		(void)look_once(in, staged, TDFS_LOOK_KILLED, closer, besides, &verdict);
-	verdict = (struct tdfs_verdict){ .held = how != TDFS_LOOK_KILLED };
-	verdict.unknown = verdict.held;
-	snprintf(verdict.why, sizeof verdict.why,
+	if (caller && how != TDFS_SCAN_KILLED)
+		(void)scan_once(in, staged, TDFS_SCAN_KILLED, caller, exclude, &result);
+	result = (struct tdfs_scan_result){ .held = how != TDFS_SCAN_KILLED };
+	result.unknown = result.held;
+	snprintf(result.why, sizeof result.why,
 		 "not committed: who still has it open cannot be seen for lack of descriptors, "
 		 "memory or threads; rename it to commit it, or write it again");
-	return verdict;
+	return result;
 }
 
-int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
+int tdfs_client_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		      const struct tdfs_caller *caller)
 {
-	struct tdfs_person *person;
+	struct tdfs_client *client;
 	struct tdfs_process *process;
-	struct tdfs_look *look;
+	struct tdfs_scan *scan;
 	int wrote = 0;
 
 	if (caller->tid <= 0)
 		return 0;
-	person = find_tid(staged, caller->tid);
-	if (person && person->wrote)
+	client = find_tid(staged, caller->tid);
+	if (client && client->wrote)
 		return 1;
-	if (staged->n_people == 0)
+	if (staged->n_clients == 0)
 		return 0;
 	if (!caller->may_wait)
 		return TDFS_LATER;
-	look = new_look(staged);
-	if (!look)
+	scan = new_scan(staged);
+	if (!scan)
 		return 0;
-	look->closer = -1;
-	look->suspects[look->count++].tid = caller->tid;
-	if (!ask(in, staged, caller->uid, look))
+	scan->closing_tid = -1;
+	scan->candidates[scan->count++].tid = caller->tid;
+	if (!scan_unlocked(in, staged, caller->uid, scan))
 		return 0;
-	process = look->suspects[look->count - 1].process;
-	look->count--;
-	learn_processes(staged, look);
-	look->count++;
+	process = scan->candidates[scan->count - 1].process;
+	scan->count--;
+	apply_processes(staged, scan);
+	scan->count++;
 	if (process) {
-		person = find_process(staged, tdfs_process_id(process));
-		if (person) {
-			add_tid(person, caller->tid);
-			wrote = person->wrote;
+		client = find_process(staged, tdfs_process_id(process));
+		if (client) {
+			add_tid(client, caller->tid);
+			wrote = client->wrote;
 		}
 	}
-	tdfs_look_clear(look);
-	free(look);
+	tdfs_scan_clear(scan);
+	free(scan);
 	return wrote;
 }

@@ -146,9 +146,9 @@ struct tdfs_backend {
 	/* As tdl_staged_prepare(). */
 	void (*prepare)(void *context, void *file);
 	/* tdfs_look(), for a file of this user's, for as long as it gets on. False: it was given
-	 * up, and *look is no more the caller's; the next one may end, since whom it stood still at
+	 * up, and *scan is no more the caller's; the next one may end, since whom it stood still at
 	 * is known now. */
-	bool (*look)(void *context, uid_t uid, struct tdfs_look *look);
+	bool (*scan)(void *context, uid_t uid, struct tdfs_scan *scan);
 	/* tdfs_moment(); NULL: not to be had. Never waits. */
 	struct tdfs_moment (*moment)(void *context);
 	/* Asks that tdfs_incoming_found() be called soon, from elsewhere. */

@@ -204,7 +204,7 @@ static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
 	*(node->next ? &node->next->previous : &in->newest) = node->previous;
 	if (staged) {
 		tdfs_staged_discard(in, staged);
-		tdfs_people_clear(staged);
+		tdfs_clients_clear(staged);
 		free(staged->taint);
 		free(staged->committed_name);
 		in->waiting -= staged->waits_since != 0;
@@ -235,7 +235,7 @@ void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
 	} else if (staged) {
 		/* Removed, and nobody can commit it any more. */
 		tdfs_staged_discard(in, staged);
-		tdfs_people_clear(staged);
+		tdfs_clients_clear(staged);
 	}
 }
 

@@ -190,8 +190,8 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	}
 	/* Each time: who wrote is forgotten when what was written is committed and its name goes.
 	 */
-	tdfs_people_note(in, staged, caller, true);
-	tdfs_people_used(handle, caller, false);
+	tdfs_client_add(in, staged, caller, true);
+	tdfs_client_used(handle, caller, false);
 	before = staged->size;
 	written->at = appends ? before : offset - staged->base;
 	/* From its beginning, by someone who came after the file was spoilt. */

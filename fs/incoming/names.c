@@ -26,7 +26,7 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 		int wrote;
 
 		node->users++;
-		wrote = tdfs_people_wrote(in, tdfs_staged_of(node), caller);
+		wrote = tdfs_client_wrote(in, tdfs_staged_of(node), caller);
 		node->users--;
 		if (wrote == TDFS_LATER)
 			why = TDFS_LATER;
@@ -121,7 +121,7 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			continue;
 		}
 		node->users++;
-		wrote = tdfs_people_wrote(in, staged, caller);
+		wrote = tdfs_client_wrote(in, staged, caller);
 		node->users--;
 		if (wrote == TDFS_LATER)
 			return TDFS_LATER;
@@ -177,7 +177,7 @@ static int check_target(struct rename *r)
 		return 0;
 	if (node && !there) {
 		node->users++;
-		there = tdfs_people_wrote(r->in, target, r->caller) == 1;
+		there = tdfs_client_wrote(r->in, target, r->caller) == 1;
 		node->users--;
 		if (tdfs_inode_by_name(r->in, r->to) != node)
 			return AGAIN;
@@ -281,7 +281,7 @@ static int rename_open(struct rename *r)
 
 	if (is_refused(staged) && tdfs_name_is_temporary(r->to))
 		return put_aside(r);
-	/* Once, and before the look: a writer that is killed meanwhile spoils it again. */
+	/* Once, and before the scan: a writer that is killed meanwhile spoils it again. */
 	if (!r->forgiven && !staged->failed) {
 		free(staged->taint);
 		staged->taint = NULL;
@@ -290,15 +290,15 @@ static int rename_open(struct rename *r)
 	r->forgiven = true;
 	if (commit && staged->writers > 0) {
 		uint64_t opens = staged->opens, changes = staged->changes;
-		struct tdfs_verdict verdict =
-			tdfs_people_look(in, staged, TDFS_LOOK_HOLDERS, r->caller, 0);
+		struct tdfs_scan_result result =
+			tdfs_holders_scan(in, staged, TDFS_SCAN_HOLDERS, r->caller, 0);
 
-		commit = !verdict.held && staged->unclosed == 0;
+		commit = !result.held && staged->unclosed == 0;
 		if (staged->state != TDFS_OPEN || staged->opens != opens ||
 		    staged->changes != changes || tdfs_inode_by_name(in, r->from) != &staged->node)
 			return AGAIN;
-		if (verdict.unknown && staged->writers > 0 && staged->unclosed == 0)
-			return tdfs_staged_refuse(in, staged, EAGAIN, verdict.why);
+		if (result.unknown && staged->writers > 0 && staged->unclosed == 0)
+			return tdfs_staged_refuse(in, staged, EAGAIN, result.why);
 	}
 	staged->unasked = false;
 	if (commit) {
@@ -307,7 +307,7 @@ static int rename_open(struct rename *r)
 		answer = tdfs_staged_commit(in, staged, r->to);
 		if (staged->state == TDFS_COMMITTED) {
 			/* Who renamed it finds it, too. */
-			tdfs_people_note(in, staged, r->caller, true);
+			tdfs_client_add(in, staged, r->caller, true);
 			(void)take_name(r);
 			return answer;
 		}
@@ -348,7 +348,7 @@ static int rename_locked(struct rename *r)
 	if (why == 0 && tdfs_inode_by_name(in, r->to) == node) {
 		/* onto itself */
 	} else if (why == 0 && r->staged->state == TDFS_COMMITTED) {
-		if (tdfs_people_wrote(in, r->staged, r->caller) != 1)
+		if (tdfs_client_wrote(in, r->staged, r->caller) != 1)
 			why = ENOENT;
 		else if (!tdfs_inode_is_ghost(node))
 			why = AGAIN;

@@ -44,7 +44,7 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 	staged->unclosed++;
 	staged->writer = caller->uid;
 	handle->opener = caller->tid;
-	tdfs_people_opened(in, staged, caller);
+	tdfs_client_opened(in, staged, caller);
 	return handle;
 }
 
@@ -174,7 +174,7 @@ static int open_committed(struct tdfs_incoming *in, struct tdfs_staged *staged,
 {
 	struct tdfs_inode *node = &staged->node;
 	struct tdfs_staged *fresh;
-	int wrote = node->name ? tdfs_people_wrote(in, staged, caller) : 0;
+	int wrote = node->name ? tdfs_client_wrote(in, staged, caller) : 0;
 	char *name;
 
 	if (wrote == TDFS_LATER)
@@ -225,7 +225,7 @@ static bool another_is_open(struct tdfs_incoming *in, struct tdfs_staged *staged
 	for (struct tdfs_handle *handle = in->handles; handle; handle = handle->next) {
 		if (handle->node == &staged->node && handle->writes && !handle->closed &&
 		    handle->opener != caller->tid &&
-		    !tdfs_people_same(staged, handle->opener, process))
+		    !tdfs_client_is_process(staged, handle->opener, process))
 			return true;
 	}
 	return false;
@@ -238,20 +238,20 @@ static bool another_is_open(struct tdfs_incoming *in, struct tdfs_staged *staged
 static int may_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			const struct tdfs_caller *caller)
 {
-	int64_t until = in->backend.now(in->backend.context) + TDFS_LOOKS_MS;
+	int64_t until = in->backend.now(in->backend.context) + TDFS_SCANS_MS;
 
 	while (staged->writers > 0 && staged->state == TDFS_OPEN) {
-		struct tdfs_verdict verdict;
+		struct tdfs_scan_result result;
 
 		if (!caller->may_wait)
 			return TDFS_LATER;
-		verdict = tdfs_people_look(in, staged, TDFS_LOOK_HOLDERS, NULL, caller->tid);
+		result = tdfs_holders_scan(in, staged, TDFS_SCAN_HOLDERS, NULL, caller->tid);
 		if (staged->state != TDFS_OPEN)
 			break;
-		if (verdict.held || another_is_open(in, staged, caller, verdict.aside))
+		if (result.held || another_is_open(in, staged, caller, result.excluded))
 			return EBUSY;
-		if (verdict.aside_holds || !tdfs_staged_has_final_name(staged) ||
-		    (!tdfs_staged_is_uncommitted(staged) && staged->looking == 0))
+		if (result.excluded_holds || !tdfs_staged_has_final_name(staged) ||
+		    (!tdfs_staged_is_uncommitted(staged) && staged->scanning == 0))
 			break;
 		if (in->backend.now(in->backend.context) >= until)
 			return EBUSY;
@@ -301,7 +301,7 @@ static int open_staged(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		why = may_truncate(in, staged, caller);
 		if (why)
 			return why;
-		/* Whoever opened it during the look was not seen. */
+		/* Whoever opened it during the scan was not seen. */
 		if (staged->state == TDFS_OPEN && staged->opens == opens)
 			return truncate_all(in, staged, caller);
 	}

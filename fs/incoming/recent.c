@@ -66,7 +66,7 @@ void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_staged *staged)
 void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	take_out(in, staged);
-	tdfs_people_clear(staged);
+	tdfs_clients_clear(staged);
 	(void)tdfs_inode_set_name(in, &staged->node, NULL);
 	tdfs_inode_settle(in, &staged->node);
 }

@@ -37,12 +37,12 @@
 #define TDFS_COPIED_MAX	     1024u /* of the newest files, whose writer counts as one */
 #define TDFS_TIDS	     8u
 #define TDFS_TABLES	     8u
-#define TDFS_PEOPLE_MAX	     512u /* of one staged file that are remembered */
-#define TDFS_LOOKS_MAX	     20	  /* that may fail, one after the other */
+#define TDFS_CLIENTS_MAX     512u /* of one staged file that are remembered */
+#define TDFS_SCANS_MAX	     20	  /* that may fail, one after the other */
 #define TDFS_RETRY_MS	     20u
 #define TDFS_BEST_WRITE	     (1 << 20) /* what programs should write at once: one request */
 #define TDFS_EXEC_MS	     100 /* how long a descriptor that exec will close is waited for */
-#define TDFS_LOOKS_MS	     200 /* and the looks of other closes, which have a limit of their own */
+#define TDFS_SCANS_MS	     200 /* and the scans of other closes, which have a limit of their own */
 #define TDFS_STEP_MS	     3u
 
 enum tdfs_kind {
@@ -86,8 +86,8 @@ struct tdfs_note {
 	struct tdfs_note *next_removed, *previous_removed;
 };
 
-/* A process that had to do with a staged file. */
-struct tdfs_person {
+/* A process that opened, wrote or closed a staged file. */
+struct tdfs_client {
 	bool wrote; /* or opened it for writing; else it only closed a descriptor */
 	bool sought;
 	bool clean;	       /* neither it nor a descendant had the file when it last closed it */
@@ -124,25 +124,25 @@ struct tdfs_staged {
 	bool queued;	   /* for its preparation */
 	bool preparing;	   /* the backend does; no commit meanwhile */
 	uint64_t prepared; /* its size when that was last tried */
-	unsigned looking;  /* closes whose look into /proc is not over */
+	unsigned scanning; /* closes whose scan of /proc is not over */
 	int failed;	   /* errno of a write that failed: there is a hole */
 	bool shrank;	   /* unasked: the kernel may take it for longer than it is */
 	char *taint;	   /* why it must not be committed */
 	uint64_t tainted;  /* `opens` then: later handles may rewrite it */
 	bool unanswered;   /* the mount ended before a close had its answer */
-	bool orphans;	   /* somebody who held it has ended */
+	bool lost_holder;  /* somebody who held it has ended */
 	bool unasked;	   /* made for an open of a ghost: goes if nothing is done with it */
 	uid_t writer;	   /* who opened it last for writing */
 	struct tdfs_note *note;
-	struct tdfs_person *people;
-	size_t n_people;
+	struct tdfs_client *clients;
+	size_t n_clients;
 	uid_t users[TDFS_USERS_MAX]; /* who opened it for writing */
 	unsigned n_users;	     /* TDFS_USERS_MAX + 1: more */
 	struct tdfs_moment since;    /* when it was first opened so */
 	struct tdfs_table tables[TDFS_TABLES];
 	unsigned next_table;
 	int64_t waits_since; /* that somebody else has it, for the log; 0: it does not wait */
-	struct tdfs_seen holder;
+	struct tdfs_named_process holder;
 	bool waits_said;
 	char *committed_name; /* its name then */
 	int64_t until;	      /* a ghost's end, or that of one `unasked` which nobody opens */
@@ -206,8 +206,8 @@ struct tdfs_incoming {
 	unsigned next_copier;
 	struct tdfs_note *removed, *last_removed; /* in the order of their ends */
 	unsigned n_removed;
-	bool blind;	  /* said that /proc does not show everyone */
-	unsigned waiting; /* staged files that may have waits_since */
+	bool logged_hidden; /* said that /proc does not show all processes */
+	unsigned waiting;   /* staged files that may have waits_since */
 };
 
 void tdfs_lock(struct tdfs_incoming *in);
@@ -274,39 +274,39 @@ void tdfs_unopened_expire(struct tdfs_incoming *in);
 void tdfs_staged_cancel(struct tdfs_incoming *in, struct tdfs_staged *staged);
 
 /* holders.c */
-void tdfs_people_note(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		      const struct tdfs_caller *caller, bool wrote);
+void tdfs_client_add(struct tdfs_incoming *in, struct tdfs_staged *staged,
+		     const struct tdfs_caller *caller, bool wrote);
 /* Somebody opens it for writing; writes or closes through a handle. */
-void tdfs_people_opened(struct tdfs_incoming *in, struct tdfs_staged *staged,
+void tdfs_client_opened(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			const struct tdfs_caller *caller);
-void tdfs_people_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes);
-void tdfs_people_clear(struct tdfs_staged *staged);
+void tdfs_client_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes);
+void tdfs_clients_clear(struct tdfs_staged *staged);
 /* Whether the thread belongs to a process that wrote the staged file: 0 or 1; TDFS_LATER where
  * /proc must be asked and the caller may not wait. Gives the lock up meanwhile. */
-int tdfs_people_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
+int tdfs_client_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		      const struct tdfs_caller *caller);
 
-struct tdfs_verdict {
+struct tdfs_scan_result {
 	bool held;    /* for all that can be said */
 	bool unknown; /* that cannot be said; why[] tells the reason */
 	bool till_exec;
-	struct tdfs_seen holder; /* where held; process 0: not known */
+	struct tdfs_named_process holder; /* where held; process 0: not known */
 	char why[160];
-	pid_t aside; /* the process of `besides`; 0: unknown */
-	bool aside_holds;
+	pid_t excluded; /* the process of `exclude`; 0: unknown */
+	bool excluded_holds;
 };
-/* Whether the thread, which had to do with the staged file, is known to belong to the process. */
-bool tdfs_people_same(struct tdfs_staged *staged, pid_t tid, pid_t process);
-/* Looks who holds the staged file, marks it tainted where a writer is being killed. Gives the lock
+/* Whether the thread, which used the staged file, is known to belong to the process. */
+bool tdfs_client_is_process(struct tdfs_staged *staged, pid_t tid, pid_t process);
+/* Scans who holds the staged file, marks it tainted where a writer is being killed. Gives the lock
  * up meanwhile. */
-enum tdfs_sight {
-	TDFS_LOOK_KILLED,
-	TDFS_LOOK_HOLDERS
+enum tdfs_scan_kind {
+	TDFS_SCAN_KILLED,
+	TDFS_SCAN_HOLDERS
 };
-/* `closer`: NULL: nobody closes it. */
-struct tdfs_verdict tdfs_people_look(struct tdfs_incoming *in, struct tdfs_staged *staged,
-				     enum tdfs_sight how, const struct tdfs_caller *closer,
-				     pid_t besides);
+/* `caller`: NULL: nobody closes it. */
+struct tdfs_scan_result tdfs_holders_scan(struct tdfs_incoming *in, struct tdfs_staged *staged,
+					  enum tdfs_scan_kind how, const struct tdfs_caller *caller,
+					  pid_t exclude);
 
 /* io.c */
 /* Sets the size of a frozen staged file, an errno; gives the lock up meanwhile. */

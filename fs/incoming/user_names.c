@@ -142,7 +142,7 @@ static void answer(void *argument)
 	free(question);
 }
 
-static void ask(struct tdfs_user_names *names, struct entry *entry)
+static void scan_unlocked(struct tdfs_user_names *names, struct entry *entry)
 {
 	struct question *question = malloc(sizeof *question);
 
@@ -176,7 +176,7 @@ void tdfs_user_name(struct tdfs_user_names *names, uid_t uid, char name[TDFS_USE
 	if (!entry)
 		entry = new_entry(names, uid);
 	if (entry && !entry->pending && steady_ms() >= entry->until)
-		ask(names, entry);
+		scan_unlocked(names, entry);
 	if (entry && entry->pending)
 		wait_for(names, entry);
 	if (entry && entry->name[0] && entry->uid == uid)

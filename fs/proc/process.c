@@ -402,7 +402,7 @@ static void list_name(struct listing *listing, const char *name)
 }
 
 /* `fdinfo` is the path of a folder beneath `dir`. */
-static enum tdfs_hold read_table(struct tdfs_look *look, int dir, const char *fdinfo,
+static enum tdfs_hold read_table(struct tdfs_scan *scan, int dir, const char *fdinfo,
 				 struct listing *listing, enum tdfs_gap *gap)
 {
 	DIR *stream CLEANUP(tdfs_close_dir) = tdfs_proc_dir(dir, fdinfo);
@@ -422,10 +422,10 @@ static enum tdfs_hold read_table(struct tdfs_look *look, int dir, const char *fd
 		if (entry->d_name[0] == '.')
 			continue;
 		list_name(listing, entry->d_name);
-		one = read_descriptor(dirfd(stream), entry->d_name, look->ino, gap);
+		one = read_descriptor(dirfd(stream), entry->d_name, scan->ino, gap);
 		if (one > most)
 			most = one;
-		atomic_fetch_add(&look->steps, 1);
+		atomic_fetch_add(&scan->steps, 1);
 		if (!keep_pace(&pace, began)) {
 			*gap = TDFS_SWALLOWS;
 			break;
@@ -481,7 +481,7 @@ static bool has_own_table(int tasks, const char *tid, unsigned threads,
  * The threads of a process share its descriptors, unless one has taken a table of its own
  * (unshare), or the first one has ended before the others and has none.
  */
-enum tdfs_hold tdfs_proc_holds(struct tdfs_look *look, int dir, enum tdfs_gap *gap)
+enum tdfs_hold tdfs_proc_holds(struct tdfs_scan *scan, int dir, enum tdfs_gap *gap)
 {
 	struct listing leader, other;
 	struct stat st;
@@ -491,8 +491,8 @@ enum tdfs_hold tdfs_proc_holds(struct tdfs_look *look, int dir, enum tdfs_gap *g
 	unsigned threads;
 
 	*gap = TDFS_NO_GAP;
-	atomic_fetch_add(&look->steps, 1);
-	most = read_table(look, dir, "fdinfo", &leader, gap);
+	atomic_fetch_add(&scan->steps, 1);
+	most = read_table(scan, dir, "fdinfo", &leader, gap);
 	if (most == TDFS_HELD || *gap != TDFS_NO_GAP)
 		return most;
 	/* A folder has one link for each folder in it, and two. */
@@ -508,12 +508,12 @@ enum tdfs_hold tdfs_proc_holds(struct tdfs_look *look, int dir, enum tdfs_gap *g
 
 		if (entry->d_name[0] == '.')
 			continue;
-		atomic_fetch_add(&look->steps, 1);
+		atomic_fetch_add(&scan->steps, 1);
 		if (leader.count > 0 &&
 		    !has_own_table(dirfd(tasks), entry->d_name, threads, &leader))
 			continue;
 		snprintf(path, sizeof path, "task/%s/fdinfo", entry->d_name);
-		one = read_table(look, dir, path, &other, gap);
+		one = read_table(scan, dir, path, &other, gap);
 		if (one > most)
 			most = one;
 		/* Those that are left of a process whose first thread has ended share one. */

@@ -91,6 +91,6 @@ int tdfs_proc_signal(int dir, const struct tdfs_status *status);
 /* How many descriptors it has; none of them is read. */
 size_t tdfs_proc_count(int dir);
 /* What the descriptors of a process say of the file that is looked for. */
-enum tdfs_hold tdfs_proc_holds(struct tdfs_look *look, int dir, enum tdfs_gap *gap);
+enum tdfs_hold tdfs_proc_holds(struct tdfs_scan *scan, int dir, enum tdfs_gap *gap);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who holds a file open for writing, and which writers are being killed: whom to look at, in which
- * order, and when that is enough. Knows nothing of FUSE, of names or of commits.
+ * Who holds a file open for writing, and which writers are being killed: which processes to scan,
+ * in which order, and when that is enough. Knows nothing of FUSE, of names or of commits.
  */
 #include "proc/scan.h"
 
@@ -17,7 +17,7 @@
 
 #include "proc/process.h"
 
-#define STRANGER_MS	1000 /* of processor time, for all processes of another user together */
+#define UNRELATED_MS	1000 /* of processor time, for all processes of another user together */
 #define SWALLOWED_MAX	64u
 #define SWALLOWED_USER	16u /* by one user's processes; then no other of his is scanned */
 #define SWALLOWED_OTHER 3u  /* nor for the sake of somebody else's file */
@@ -38,9 +38,9 @@ struct cost {
 	int64_t ms;
 };
 
-/* Whom one look has seen already, and whose children it has yet to see. */
-struct sight {
-	struct tdfs_look *look;
+/* The processes that one scan has seen already, and those whose children it has yet to scan. */
+struct search {
+	struct tdfs_scan *scan;
 	size_t count, room, next; /* seen[next] and those behind: their children are to be seen */
 	pid_t *seen;
 	enum tdfs_hold most;
@@ -54,17 +54,17 @@ static struct {
 	pthread_mutex_t lock;
 	unsigned count;
 	struct swallowed {
-		const struct tdfs_look *look; /* that does not come back */
+		const struct tdfs_scan *scan; /* that does not come back */
 		pid_t process;
 		uint64_t unique;
 		uid_t uid;
 	} all[SWALLOWED_MAX];
 } swallowed = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-void tdfs_scan_lost(const struct tdfs_look *look)
+void tdfs_scan_lost(const struct tdfs_scan *scan)
 {
-	pid_t id = atomic_load(&look->at);
-	struct swallowed one = { .look = look, .process = id };
+	pid_t id = atomic_load(&scan->at);
+	struct swallowed one = { .scan = scan, .process = id };
 	struct tdfs_status status;
 	struct tdfs_process *process;
 
@@ -82,11 +82,11 @@ void tdfs_scan_lost(const struct tdfs_look *look)
 	pthread_mutex_unlock(&swallowed.lock);
 }
 
-void tdfs_scan_back(const struct tdfs_look *look)
+void tdfs_scan_back(const struct tdfs_scan *scan)
 {
 	pthread_mutex_lock(&swallowed.lock);
 	for (unsigned i = 0; i < swallowed.count; i++) {
-		if (swallowed.all[i].look != look)
+		if (swallowed.all[i].scan != scan)
 			continue;
 		swallowed.all[i] = swallowed.all[--swallowed.count];
 		break;
@@ -125,53 +125,53 @@ static bool is_swallower(pid_t id, int dir, enum kin kin)
 /* ---- One process -------------------------------------------------------------------------- */
 
 /* To see its children later, too. False: it was seen already. */
-static bool see_first(struct sight *sight, pid_t process)
+static bool mark_seen(struct search *search, pid_t process)
 {
-	if (process == sight->look->self)
+	if (process == search->scan->self)
 		return false;
-	for (size_t i = 0; i < sight->count; i++)
-		if (sight->seen[i] == process)
+	for (size_t i = 0; i < search->count; i++)
+		if (search->seen[i] == process)
 			return false;
-	if (sight->count == sight->room) {
-		size_t room = sight->room ? 2 * sight->room : 64;
-		pid_t *seen = realloc(sight->seen, room * sizeof *seen);
+	if (search->count == search->room) {
+		size_t room = search->room ? 2 * search->room : 64;
+		pid_t *seen = realloc(search->seen, room * sizeof *seen);
 
 		if (!seen) {
-			sight->look->blind = true;
+			search->scan->incomplete = true;
 			return false;
 		}
-		sight->seen = seen;
-		sight->room = room;
+		search->seen = seen;
+		search->room = room;
 	}
-	sight->seen[sight->count++] = process;
+	search->seen[search->count++] = process;
 	return true;
 }
 
 /* -1 where it is not there (any more), or where descriptors are short, which is noted. */
-static int open_process(struct tdfs_look *look, pid_t id)
+static int open_process(struct tdfs_scan *scan, pid_t id)
 {
 	int dir = tdfs_proc_open(id);
 
 	if (dir < 0 && tdfs_proc_is_short(errno))
-		look->blind = true;
+		scan->incomplete = true;
 	return dir;
 }
 
-static int open_same(struct tdfs_look *look, const struct tdfs_process *process)
+static int open_same(struct tdfs_scan *scan, const struct tdfs_process *process)
 {
 	int dir = tdfs_proc_open_same(process);
 
 	if (dir < 0 && tdfs_proc_is_short(errno))
-		look->blind = true;
+		scan->incomplete = true;
 	return dir;
 }
 
-static bool is_user(const struct tdfs_look *look, uid_t uid)
+static bool is_user(const struct tdfs_scan *scan, uid_t uid)
 {
-	for (unsigned i = 0; i < look->n_users && i < TDFS_USERS_MAX; i++)
-		if (look->users[i] == uid)
+	for (unsigned i = 0; i < scan->n_users && i < TDFS_USERS_MAX; i++)
+		if (scan->users[i] == uid)
 			return true;
-	return look->n_users > TDFS_USERS_MAX;
+	return scan->n_users > TDFS_USERS_MAX;
 }
 
 static int64_t steady_ms(void)
@@ -261,25 +261,25 @@ static bool may_have_come_round(const struct tdfs_moment *then, const struct tdf
 	return now->time - then->time >= (int64_t)round / 20;
 }
 
-static bool may_have_begun_since(const struct tdfs_look *look, pid_t id)
+static bool may_have_begun_since(const struct tdfs_scan *scan, pid_t id)
 {
 	int fd CLEANUP(tdfs_close_fd) = -1;
 	struct tdfs_moment now;
-	pid_t then = look->since.last;
+	pid_t then = scan->since.last;
 
 	if (id == 1 || (id < GIVEN_ONCE && then >= GIVEN_ONCE) || is_first(id))
 		return false;
 	fd = tdfs_moment_open();
 	now = tdfs_moment(fd, steady_ms());
 	now.begun = count_begun();
-	if (then <= 0 || now.last <= 0 || may_have_come_round(&look->since, &now))
+	if (then <= 0 || now.last <= 0 || may_have_come_round(&scan->since, &now))
 		return true;
 	return then <= now.last ? then < id && id <= now.last : then < id || id <= now.last;
 }
 
 /* ---- Gaps --------------------------------------------------------------------------------- */
 
-static void name_process(struct tdfs_seen *seen, pid_t id, int dir)
+static void name_process(struct tdfs_named_process *seen, pid_t id, int dir)
 {
 	struct tdfs_status status;
 
@@ -291,134 +291,135 @@ static void name_process(struct tdfs_seen *seen, pid_t id, int dir)
 }
 
 /* Its descriptors are not all known: does that matter? */
-static void note_gap(struct tdfs_look *look, pid_t id, int dir, enum kin kin, enum tdfs_gap gap)
+static void add_gap(struct tdfs_scan *scan, pid_t id, int dir, enum kin kin, enum tdfs_gap gap)
 {
 	struct tdfs_status status;
 
 	if (gap == TDFS_SHORT) {
-		look->blind = true;
+		scan->incomplete = true;
 		return;
 	}
-	if (id == look->closing && gap == TDFS_FORBIDDEN) {
-		look->unwatched = true;
+	if (id == scan->closing_process && gap == TDFS_FORBIDDEN) {
+		scan->unwatched = true;
 		return;
 	}
-	if (kin != OWN && !may_have_begun_since(look, id))
+	if (kin != OWN && !may_have_begun_since(scan, id))
 		return;
-	if (kin == ANYONE && (!tdfs_proc_status(dir, &status) || !is_user(look, status.uid)))
+	if (kin == ANYONE && (!tdfs_proc_status(dir, &status) || !is_user(scan, status.uid)))
 		return;
-	name_process(&look->hidden, id, dir);
+	name_process(&scan->hidden, id, dir);
 }
 
-/* Of kin OWN a descriptor that an exec will close counts like any other: the closer cannot go on
- * before it has our answer, and who opened or wrote a file is not on its way to exec with a
+/* Of kin OWN a descriptor that an exec will close counts like any other: the closing process cannot
+ * go on before it has our answer, and who opened or wrote a file is not on its way to exec with a
  * descriptor it merely inherited. */
-static void see_process(struct sight *sight, pid_t process, int dir, enum kin kin)
+static void scan_process(struct search *search, pid_t process, int dir, enum kin kin)
 {
-	struct tdfs_look *look = sight->look;
+	struct tdfs_scan *scan = search->scan;
 	enum tdfs_hold one = TDFS_NOT_HELD;
 	enum tdfs_gap gap = TDFS_SWALLOWS;
 
 	if (!is_swallower(process, dir, kin)) {
-		atomic_store(&look->at, process);
-		one = tdfs_proc_holds(look, dir, &gap);
-		atomic_store(&look->at, 0);
+		atomic_store(&scan->at, process);
+		one = tdfs_proc_holds(scan, dir, &gap);
+		atomic_store(&scan->at, 0);
 	}
-	if (process == look->aside) {
-		look->aside_holds = one != TDFS_NOT_HELD;
+	if (process == scan->excluded) {
+		scan->excluded_holds = one != TDFS_NOT_HELD;
 		return;
 	}
 	if (one != TDFS_HELD && gap != TDFS_NO_GAP)
-		note_gap(look, process, dir, kin, gap);
+		add_gap(scan, process, dir, kin, gap);
 	if (one != TDFS_NOT_HELD)
-		name_process(&look->holder, process, dir);
+		name_process(&scan->holder, process, dir);
 	if (one == TDFS_HELD_TILL_EXEC && kin == OWN)
 		one = TDFS_HELD;
-	if (one > sight->most)
-		sight->most = one;
+	if (one > search->most)
+		search->most = one;
 }
 
 /* ---- Families ----------------------------------------------------------------------------- */
 
-static bool is_done(const struct sight *sight)
+static bool is_done(const struct search *search)
 {
-	return sight->most == TDFS_HELD || sight->look->unwatched;
+	return search->most == TDFS_HELD || search->scan->unwatched;
 }
 
-static void see_child(struct sight *sight, pid_t child)
+static void scan_child(struct search *search, pid_t child)
 {
 	int dir CLEANUP(tdfs_close_fd) = -1;
 
-	if (child <= 0 || !see_first(sight, child))
+	if (child <= 0 || !mark_seen(search, child))
 		return;
-	dir = open_process(sight->look, child);
+	dir = open_process(search->scan, child);
 	if (dir >= 0)
-		see_process(sight, child, dir, CHILD);
+		scan_process(search, child, dir, CHILD);
 }
 
 /* The children that one thread has begun. */
-static void see_children_of(struct sight *sight, int tasks, const char *tid)
+static void scan_children_of_thread(struct search *search, int tasks, const char *tid)
 {
 	char path[300];
 	char *text CLEANUP(tdfs_free_text) = NULL;
 
 	snprintf(path, sizeof path, "%s/children", tid);
 	text = tdfs_proc_text(tasks, path);
-	atomic_fetch_add(&sight->look->steps, 1);
+	atomic_fetch_add(&search->scan->steps, 1);
 	if (!text && tdfs_proc_is_short(errno))
-		sight->look->blind = true;
+		search->scan->incomplete = true;
 	else if (!text && errno == ENOENT && faccessat(tasks, tid, F_OK, 0) == 0)
-		sight->look->everyone = true; /* a kernel that keeps no such list */
-	for (char *at = text, *end; at && !is_done(sight); at = end) {
+		search->scan->all_processes = true; /* a kernel that keeps no such list */
+	for (char *at = text, *end; at && !is_done(search); at = end) {
 		pid_t child = (pid_t)strtol(at, &end, 10);
 
 		if (end == at)
 			break;
-		see_child(sight, child);
+		scan_child(search, child);
 	}
 }
 
-static void see_children(struct sight *sight, pid_t process)
+static void scan_children(struct search *search, pid_t process)
 {
-	int dir CLEANUP(tdfs_close_fd) = open_process(sight->look, process);
+	int dir CLEANUP(tdfs_close_fd) = open_process(search->scan, process);
 	DIR *tasks CLEANUP(tdfs_close_dir) = dir < 0 ? NULL : tdfs_proc_dir(dir, "task");
 	struct dirent *entry;
 
 	if (dir >= 0 && !tasks && tdfs_proc_is_short(errno))
-		sight->look->blind = true;
-	while (tasks && !is_done(sight) && (entry = readdir(tasks)))
+		search->scan->incomplete = true;
+	while (tasks && !is_done(search) && (entry = readdir(tasks)))
 		if (entry->d_name[0] != '.')
-			see_children_of(sight, dirfd(tasks), entry->d_name);
+			scan_children_of_thread(search, dirfd(tasks), entry->d_name);
 }
 
 /* The children of all that have been seen, and theirs. */
-static void see_descendants(struct sight *sight)
+static void scan_descendants(struct search *search)
 {
-	while (sight->next < sight->count && !is_done(sight))
-		see_children(sight, sight->seen[sight->next++]);
+	while (search->next < search->count && !is_done(search))
+		scan_children(search, search->seen[search->next++]);
 }
 
-/* ---- Everyone ----------------------------------------------------------------------------- */
+/* ---- All processes -----------------------------------------------------------------------------
+ */
 
 /* NULL: for a user's own file no effort is too much. */
-static struct cost *cost_of(struct sight *sight, int dir)
+static struct cost *cost_of(struct search *search, int dir)
 {
 	struct tdfs_status status;
 	struct stat st;
 
-	if (fstat(dir, &st) != 0 || is_user(sight->look, st.st_uid))
+	if (fstat(dir, &st) != 0 || is_user(search->scan, st.st_uid))
 		return NULL;
 	/* Of those who hide it is root's. */
 	if (st.st_uid == 0 && (!tdfs_proc_status(dir, &status) || status.uid == 0))
 		return NULL;
 	if (st.st_uid == 0)
 		st.st_uid = status.uid;
-	for (unsigned i = 0; i < sight->n_costs; i++)
-		if (sight->costs[i].uid == st.st_uid)
-			return &sight->costs[i];
-	if (sight->n_costs < sizeof sight->costs / sizeof *sight->costs)
-		sight->costs[sight->n_costs++] = (struct cost){ .uid = st.st_uid };
-	return &sight->costs[sight->n_costs - 1];
+	for (unsigned i = 0; i < search->n_costs; i++)
+		if (search->costs[i].uid == st.st_uid)
+			return &search->costs[i];
+	if (search->n_costs < sizeof search->costs / sizeof *search->costs)
+		search->costs[search->n_costs++] = (struct cost){ .uid = st.st_uid };
+	return &search->costs[search->n_costs - 1];
 }
 
 static int64_t processor_ms(void)
@@ -429,87 +430,89 @@ static int64_t processor_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void see_anyone(struct sight *sight, pid_t process)
+static void scan_unrelated(struct search *search, pid_t process)
 {
-	int dir CLEANUP(tdfs_close_fd) = open_process(sight->look, process);
-	struct cost *cost = dir < 0 ? NULL : cost_of(sight, dir);
+	int dir CLEANUP(tdfs_close_fd) = open_process(search->scan, process);
+	struct cost *cost = dir < 0 ? NULL : cost_of(search, dir);
 	int64_t began = processor_ms();
 
-	if (dir < 0 || (cost && cost->ms >= STRANGER_MS))
+	if (dir < 0 || (cost && cost->ms >= UNRELATED_MS))
 		return;
-	see_process(sight, process, dir, ANYONE);
+	scan_process(search, process, dir, ANYONE);
 	if (cost)
 		cost->ms += processor_ms() - began;
 }
 
-static void see_everyone(struct sight *sight)
+static void scan_all_processes(struct search *search)
 {
 	DIR *proc CLEANUP(tdfs_close_dir) = tdfs_proc_dir(AT_FDCWD, "/proc");
 	struct dirent *entry;
 
 	if (!proc)
-		sight->look->blind = true;
-	while (proc && !is_done(sight) && (entry = readdir(proc))) {
+		search->scan->incomplete = true;
+	while (proc && !is_done(search) && (entry = readdir(proc))) {
 		pid_t process = tdfs_parse_pid(entry->d_name);
 
-		atomic_fetch_add(&sight->look->steps, 1);
-		if (process > 0 && see_first(sight, process))
-			see_anyone(sight, process);
+		atomic_fetch_add(&search->scan->steps, 1);
+		if (process > 0 && mark_seen(search, process))
+			scan_unrelated(search, process);
 	}
 }
 
-/* ---- The closer and the suspects ---------------------------------------------------------- */
+/* ---- The closing process and the candidates
+ * ---------------------------------------------------------- */
 
-static void note_killed(struct tdfs_look *look, const struct tdfs_status *status, int dir)
+static void add_killed(struct tdfs_scan *scan, const struct tdfs_status *status, int dir)
 {
 	int signal = tdfs_proc_signal(dir, status);
 
-	if (signal == INT_MIN || look->n_killed == TDFS_KILLED_MAX)
+	if (signal == INT_MIN || scan->n_killed == TDFS_KILLED_MAX)
 		return;
-	for (size_t i = 0; i < look->n_killed; i++)
-		if (look->killed[i].process == status->process)
+	for (size_t i = 0; i < scan->n_killed; i++)
+		if (scan->killed[i].process == status->process)
 			return;
-	look->killed[look->n_killed].process = status->process;
-	look->killed[look->n_killed].signal = signal;
-	memcpy(look->killed[look->n_killed].name, status->name, sizeof status->name);
-	look->n_killed++;
+	scan->killed[scan->n_killed].process = status->process;
+	scan->killed[scan->n_killed].signal = signal;
+	memcpy(scan->killed[scan->n_killed].name, status->name, sizeof status->name);
+	scan->n_killed++;
 }
 
 /* Its process, and whether that is being killed. */
-static void see_closer(struct tdfs_look *look, struct tdfs_status *status)
+static void read_closing_process(struct tdfs_scan *scan, struct tdfs_status *status)
 {
-	int dir CLEANUP(tdfs_close_fd) = look->closer > 0 ? open_process(look, look->closer) : -1;
+	int dir CLEANUP(tdfs_close_fd) =
+		scan->closing_tid > 0 ? open_process(scan, scan->closing_tid) : -1;
 
 	if (dir < 0 || !tdfs_proc_status(dir, status)) {
 		if (dir >= 0 && tdfs_proc_is_short(errno))
-			look->blind = true;
-		look->unwatched = !look->blind;
+			scan->incomplete = true;
+		scan->unwatched = !scan->incomplete;
 		return;
 	}
-	look->closing = status->process;
+	scan->closing_process = status->process;
 	if (!status->alive)
-		note_killed(look, status, dir);
+		add_killed(scan, status, dir);
 }
 
 /* Whether it is no more, or so near its end that it has no descriptors. */
-static bool is_over(struct tdfs_look *look, struct tdfs_suspect *suspect,
-		    const struct tdfs_status *closer)
+static bool is_over(struct tdfs_scan *scan, struct tdfs_candidate *candidate,
+		    const struct tdfs_status *closing)
 {
 	struct tdfs_status status;
 	int dir CLEANUP(tdfs_close_fd) = -1;
 
-	if (!suspect->process) {
-		suspect->process = tdfs_proc_find(suspect->tid, &status);
-		if (!suspect->process) {
-			look->blind |= tdfs_proc_is_short(errno);
+	if (!candidate->process) {
+		candidate->process = tdfs_proc_find(candidate->tid, &status);
+		if (!candidate->process) {
+			scan->incomplete |= tdfs_proc_is_short(errno);
 			return true;
 		}
 	}
-	dir = open_same(look, suspect->process);
+	dir = open_same(scan, candidate->process);
 	if (dir < 0)
 		return true;
-	if (suspect->process->id == look->closing)
-		status = *closer;
+	if (candidate->process->id == scan->closing_process)
+		status = *closing;
 	else if (!tdfs_proc_status(dir, &status))
 		return true;
 	/* A first thread that has ended is a zombie while the others live. */
@@ -521,112 +524,113 @@ static bool is_over(struct tdfs_look *look, struct tdfs_suspect *suspect,
 	 * that, a FLUSH of it may be about to come that makes all the difference. */
 	if (tdfs_proc_count(dir) > 0)
 		return false;
-	note_killed(look, &status, dir);
+	add_killed(scan, &status, dir);
 	return true;
 }
 
-static void see_suspect(struct tdfs_look *look, struct tdfs_suspect *suspect,
-			const struct tdfs_status *closer)
+static void check_candidate(struct tdfs_scan *scan, struct tdfs_candidate *candidate,
+			    const struct tdfs_status *closing)
 {
-	suspect->ended = is_over(look, suspect, closer);
-	if (suspect->ended && !suspect->clean &&
-	    !(suspect->process && suspect->process->id == look->closing))
-		look->everyone = true;
+	candidate->ended = is_over(scan, candidate, closing);
+	if (candidate->ended && !candidate->clean &&
+	    !(candidate->process && candidate->process->id == scan->closing_process))
+		scan->all_processes = true;
 }
 
 /*
- * The closer and what descends from it, first. When it exits, it still has its children while it
- * closes its files, so even then this is all there is to see of it; only where it had several
- * threads may those that ended before have left children to init.
+ * The closing process and what descends from it, first. When it exits, it still has its children
+ * while it closes its files, so even then this is all there is to see of it; only where it had
+ * several threads may those that ended before have left children to init.
  */
-static void see_nearest(struct sight *sight, const struct tdfs_status *closer)
+static void scan_closing_family(struct search *search, const struct tdfs_status *closing)
 {
-	struct tdfs_look *look = sight->look;
+	struct tdfs_scan *scan = search->scan;
 	int dir CLEANUP(tdfs_close_fd) = -1;
 
-	if (look->closing <= 0 || !see_first(sight, look->closing))
+	if (scan->closing_process <= 0 || !mark_seen(search, scan->closing_process))
 		return;
-	dir = open_process(look, look->closing);
+	dir = open_process(scan, scan->closing_process);
 	if (dir >= 0) {
-		see_process(sight, look->closing, dir, OWN);
-		see_descendants(sight);
+		scan_process(search, scan->closing_process, dir, OWN);
+		scan_descendants(search);
 	}
-	look->clean = dir >= 0 && sight->most == TDFS_NOT_HELD && !look->blind &&
-		      look->hidden.process == 0 &&
-		      (closer->alive || (closer->threads == 1 && look->closer == look->closing));
-	if (!closer->alive && !look->clean)
-		look->everyone = true;
+	scan->clean = dir >= 0 && search->most == TDFS_NOT_HELD && !scan->incomplete &&
+		      scan->hidden.process == 0 &&
+		      (closing->alive ||
+		       (closing->threads == 1 && scan->closing_tid == scan->closing_process));
+	if (!closing->alive && !scan->clean)
+		scan->all_processes = true;
 }
 
-static void see_suspects(struct sight *sight, const struct tdfs_status *closer)
+static void scan_candidates(struct search *search, const struct tdfs_status *closing)
 {
-	struct tdfs_look *look = sight->look;
+	struct tdfs_scan *scan = search->scan;
 
-	for (size_t i = 0; i < look->count && !is_done(sight); i++) {
-		struct tdfs_suspect *one = &look->suspects[i];
+	for (size_t i = 0; i < scan->count && !is_done(search); i++) {
+		struct tdfs_candidate *one = &scan->candidates[i];
 		int dir CLEANUP(tdfs_close_fd) = -1;
 
-		if (one->ended || !see_first(sight, one->process->id))
+		if (one->ended || !mark_seen(search, one->process->id))
 			continue;
-		dir = open_same(look, one->process);
+		dir = open_same(scan, one->process);
 		if (dir >= 0)
-			see_process(sight, one->process->id, dir, OWN);
+			scan_process(search, one->process->id, dir, OWN);
 		/* It has nothing, or had already begun to close what it has. */
-		if (sight->most < TDFS_HELD)
-			see_suspect(look, one, closer);
+		if (search->most < TDFS_HELD)
+			check_candidate(scan, one, closing);
 	}
-	see_descendants(sight);
+	scan_descendants(search);
 }
 
 /* Whoever opens it now; none of its family is asked for its sake. */
-static void see_besides(struct sight *sight)
+static void scan_excluded(struct search *search)
 {
-	struct tdfs_look *look = sight->look;
-	struct tdfs_process *besides = look->besides > 0 ? tdfs_process_find(look->besides) : NULL;
-	int dir CLEANUP(tdfs_close_fd) = besides ? open_same(look, besides) : -1;
+	struct tdfs_scan *scan = search->scan;
+	struct tdfs_process *exclude = scan->exclude > 0 ? tdfs_process_find(scan->exclude) : NULL;
+	int dir CLEANUP(tdfs_close_fd) = exclude ? open_same(scan, exclude) : -1;
 
-	if (besides)
-		look->aside = besides->id;
-	if (dir >= 0 && look->ino != 0 && see_first(sight, besides->id)) {
-		see_process(sight, besides->id, dir, OWN);
-		sight->next = sight->count;
+	if (exclude)
+		scan->excluded = exclude->id;
+	if (dir >= 0 && scan->ino != 0 && mark_seen(search, exclude->id)) {
+		scan_process(search, exclude->id, dir, OWN);
+		search->next = search->count;
 	}
-	tdfs_process_unref(besides);
+	tdfs_process_unref(exclude);
 }
 
-void tdfs_look(struct tdfs_look *look)
+void tdfs_scan_run(struct tdfs_scan *scan)
 {
-	struct sight sight = { .look = look };
-	struct tdfs_status closer = { 0 };
+	struct search search = { .scan = scan };
+	struct tdfs_status closing = { 0 };
 
-	if (look->closer >= 0)
-		see_closer(look, &closer);
-	for (size_t i = 0; i < look->count; i++)
-		see_suspect(look, &look->suspects[i], &closer);
-	see_besides(&sight);
-	if (look->ino == 0) {
-		free(sight.seen);
+	if (scan->closing_tid >= 0)
+		read_closing_process(scan, &closing);
+	for (size_t i = 0; i < scan->count; i++)
+		check_candidate(scan, &scan->candidates[i], &closing);
+	scan_excluded(&search);
+	if (scan->ino == 0) {
+		free(search.seen);
 		return;
 	}
 	/* Those nearest first: whoever is found to hold it ends the search. */
-	if (!is_done(&sight))
-		see_nearest(&sight, &closer);
-	if (!is_done(&sight))
-		see_suspects(&sight, &closer);
-	if (look->everyone && !is_done(&sight))
-		see_everyone(&sight);
-	free(sight.seen);
-	look->held = sight.most != TDFS_NOT_HELD;
-	look->till_exec = sight.most == TDFS_HELD_TILL_EXEC;
+	if (!is_done(&search))
+		scan_closing_family(&search, &closing);
+	if (!is_done(&search))
+		scan_candidates(&search, &closing);
+	if (scan->all_processes && !is_done(&search))
+		scan_all_processes(&search);
+	free(search.seen);
+	scan->held = search.most != TDFS_NOT_HELD;
+	scan->till_exec = search.most == TDFS_HELD_TILL_EXEC;
 }
 
-void tdfs_look_clear(struct tdfs_look *look)
+void tdfs_scan_clear(struct tdfs_scan *scan)
 {
-	for (size_t i = 0; i < look->count; i++)
-		tdfs_process_unref(look->suspects[i].process);
-	free(look->suspects);
-	look->suspects = NULL;
-	look->count = 0;
+	for (size_t i = 0; i < scan->count; i++)
+		tdfs_process_unref(scan->candidates[i].process);
+	free(scan->candidates);
+	scan->candidates = NULL;
+	scan->count = 0;
 }
 
 /* ---- What this machine shows -------------------------------------------------------------- */

@@ -32,12 +32,12 @@
  * WHO MAY HAVE IT. A process that cannot be scanned (no permission, or it swallows) may have the
  * file only where it may have inherited it: it opened, wrote or closed the file itself; or it began
  * after the file was first opened, and descends from one of those, or is of the same user where
- * one of those has ended. Everybody else can only have been given it over a socket, and a stranger
- * must not decide about other people's files. Began before: process 1; those that were there when
- * the daemon began (tdfs_scan_begin()), where the kernel tells processes apart; numbers below 300,
- * which are given once only; and else by its number, for those are given in a circle, and the last
- * one given then and now tells, as long as fewer were begun since than would go round. How much
- * time has passed says nothing.
+ * one of those has ended. Everybody else can only have been given it over a socket, and an
+ * unrelated process must not decide about other people's files. Began before: process 1; those that
+ * were there when the daemon began (tdfs_scan_begin()), where the kernel tells processes apart;
+ * numbers below 300, which are given once only; and else by its number, for those are given in a
+ * circle, and the last one given then and now tells, as long as fewer were begun since than would
+ * go round. How much time has passed says nothing.
  */
 
 /* A thread group. Where the kernel tells processes apart that had the same number one after the
@@ -62,15 +62,15 @@ int tdfs_moment_open(void);
 struct tdfs_moment tdfs_moment(int fd, int64_t now);
 
 /* A process that opened the file, wrote to it or closed it. */
-struct tdfs_suspect {
+struct tdfs_candidate {
 	pid_t tid;		      /* a thread of it */
-	struct tdfs_process *process; /* owned; NULL: not found out yet; then look() fills it */
+	struct tdfs_process *process; /* owned; NULL: not found out yet; then the scan fills it */
 	bool clean; /* it left nothing behind when it closed the file, see below */
 	bool ended; /* out: it is no more, or about to be */
 };
 
-/* A process as it is named to people. */
-struct tdfs_seen {
+/* A process as messages name it. */
+struct tdfs_named_process {
 	pid_t process; /* 0: none */
 	char name[32]; /* of the program; printable */
 };
@@ -85,16 +85,17 @@ struct tdfs_killed {
 	char name[32]; /* of the program; printable */
 };
 
-/* One look at who holds a file. */
-struct tdfs_look {
-	uint64_t ino;  /* 0: look at the closer and the suspects, not for holders */
-	pid_t closer;  /* the thread that closes; 0: it cannot be seen; -1: nobody closes */
-	pid_t besides; /* a thread whose process does not count; 0: none */
-	pid_t self;    /* whoever asks, who is never scanned: he has thousands of descriptors, and
-			* none of a file in his own mount; 0: nobody */
-	bool everyone; /* a process that held it has ended before: its children may be anywhere */
+/* One scan for who holds a file. */
+struct tdfs_scan {
+	uint64_t ino;	   /* 0: look at the closing process and the candidates, not for holders */
+	pid_t closing_tid; /* the thread that closes; 0: it cannot be seen; -1: nobody closes */
+	pid_t exclude;	   /* a thread whose process does not count; 0: none */
+	pid_t self; /* whoever asks, who is never scanned: he has thousands of descriptors, and
+		     * none of a file in his own mount; 0: nobody */
+	bool all_processes; /* a process that held it has ended before: its children may be anywhere
+			     */
 	size_t count;
-	struct tdfs_suspect *suspects;
+	struct tdfs_candidate *candidates;
 
 	struct tdfs_moment since;    /* the file was first opened */
 	uid_t users[TDFS_USERS_MAX]; /* of those who opened it */
@@ -104,37 +105,38 @@ struct tdfs_look {
 	atomic_int at;	   /* the process that is being scanned */
 
 	/* What was seen. */
-	pid_t closing; /* the closer's process; 0: unknown */
-	pid_t aside;   /* that of `besides`; 0: unknown */
-	bool aside_holds;
+	pid_t closing_process; /* the process of closing_tid; 0: unknown */
+	pid_t excluded;	       /* that of `exclude`; 0: unknown */
+	bool excluded_holds;
 	bool held;	/* someone has it open for writing */
 	bool till_exec; /* but every such descriptor is close-on-exec, in other processes */
-	bool clean;	/* neither the closer nor a descendant has it: when the closer ends, nothing
-			 * of it is left that would have to be looked for among everyone */
-	bool unwatched; /* whether the closer still has it cannot be seen: its descriptors are not
-			 * for us to read, or it is in no namespace of ours; nobody else is looked
-			 * for then */
-	bool blind;	/* for lack of descriptors or memory the scan is not complete */
-	struct tdfs_seen holder; /* one of those that have it, where `held` */
-	struct tdfs_seen hidden; /* one that may have it and cannot be scanned */
+	bool clean; /* neither the closing process nor a descendant has it: when the closing process
+		     * ends, nothing of it is left that would have to be looked for among all
+		     * processes */
+	bool unwatched;	 /* whether the closing process still has it cannot be seen: its descriptors
+			  * are not  for us to read, or it is in no namespace of ours; nobody else is
+			  * looked  for then */
+	bool incomplete; /* for lack of descriptors or memory the scan is not complete */
+	struct tdfs_named_process holder; /* one of those that have it, where `held` */
+	struct tdfs_named_process hidden; /* one that may have it and cannot be scanned */
 	size_t n_killed;
 	struct tdfs_killed killed[TDFS_KILLED_MAX]; /* exiting right now, because of a signal */
 };
 
-void tdfs_look(struct tdfs_look *look);
+void tdfs_scan_run(struct tdfs_scan *scan);
 /* Before the first file is opened: whoever is there now, began before all of them. */
 void tdfs_scan_begin(void);
 /* A thread that scans: it gets descriptors of its own, so that how many the daemon has is no limit
  * for it. */
 void tdfs_scan_thread(void);
 /* The scan is given up where it stands; it has come back after all (or never began). */
-void tdfs_scan_lost(const struct tdfs_look *look);
-void tdfs_scan_back(const struct tdfs_look *look);
+void tdfs_scan_lost(const struct tdfs_scan *scan);
+void tdfs_scan_back(const struct tdfs_scan *scan);
 /* Whether this daemon is shown the descriptors of other users' processes. */
 bool tdfs_sees_others(void);
 /* Whether /proc is there and counts processes as this one does: not that of another namespace. */
 bool tdfs_proc_is_ours(void);
-/* Frees the suspects' references and the array; not *look itself. */
-void tdfs_look_clear(struct tdfs_look *look);
+/* Frees the candidates' references and the array; not *scan itself. */
+void tdfs_scan_clear(struct tdfs_scan *scan);
 
 #endif

@@ -44,35 +44,35 @@ bool world_process_holds(const struct process *process, uint64_t ino)
 }
 
 /* A process, and those that descend from it: the children of the dead are init's. */
-bool world_family_holds(const struct process *process, uint64_t ino, pid_t besides)
+bool world_family_holds(const struct process *process, uint64_t ino, pid_t exclude)
 {
 	if (process->dead)
 		return false;
-	if (process->id != besides && world_process_holds(process, ino))
+	if (process->id != exclude && world_process_holds(process, ino))
 		return true;
 	for (unsigned i = 0; i < world.count; i++) {
 		if (processes[i].parent == process->id && !processes[i].dead &&
-		    world_family_holds(&processes[i], ino, besides))
+		    world_family_holds(&processes[i], ino, exclude))
 			return true;
 	}
 	return false;
 }
 
-bool world_holds(uint64_t ino, pid_t besides)
+bool world_holds(uint64_t ino, pid_t exclude)
 {
 	for (unsigned i = 0; i < world.count; i++) {
-		if (processes[i].id != besides && world_process_holds(&processes[i], ino))
+		if (processes[i].id != exclude && world_process_holds(&processes[i], ino))
 			return true;
 	}
 	return false;
 }
 
-bool world_holds_unpassed(uint64_t ino, pid_t besides)
+bool world_holds_unpassed(uint64_t ino, pid_t exclude)
 {
 	for (unsigned i = 0; i < world.count; i++) {
 		const struct process *process = &processes[i];
 
-		for (unsigned k = 0; k < DESCRIPTORS && !process->exiting && process->id != besides;
+		for (unsigned k = 0; k < DESCRIPTORS && !process->exiting && process->id != exclude;
 		     k++) {
 			const struct open_file *file = process->table[k];
 

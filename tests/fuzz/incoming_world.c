@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The machine for the sequence fuzzer. What the daemon sees of it is no more than /proc would show:
- * the process that closes, those it asks about, and what descends from them; everyone only where it
- * asks for that.
+ * the process that closes, those it asks about, and what descends from them; all processes only
+ * where it asks for that.
  */
 #include "incoming_world.h"
 
@@ -87,80 +87,80 @@ struct tdfs_process *tdfs_process_find(pid_t tid)
 	return process;
 }
 
-void tdfs_look_clear(struct tdfs_look *look)
+void tdfs_scan_clear(struct tdfs_scan *scan)
 {
-	for (size_t i = 0; i < look->count; i++)
-		tdfs_process_unref(look->suspects[i].process);
-	free(look->suspects);
-	look->suspects = NULL;
-	look->count = 0;
+	for (size_t i = 0; i < scan->count; i++)
+		tdfs_process_unref(scan->candidates[i].process);
+	free(scan->candidates);
+	scan->candidates = NULL;
+	scan->count = 0;
 }
 
 /* ---- What /proc shows ----------------------------------------------------------------------- */
 
-static void note_killed(struct tdfs_look *look, const struct process *process)
+static void add_killed(struct tdfs_scan *scan, const struct process *process)
 {
-	if (process->signal == 0 || look->n_killed == TDFS_KILLED_MAX)
+	if (process->signal == 0 || scan->n_killed == TDFS_KILLED_MAX)
 		return;
-	look->killed[look->n_killed++] = (struct tdfs_killed){ .process = process->id,
+	scan->killed[scan->n_killed++] = (struct tdfs_killed){ .process = process->id,
 							       .signal = process->signal,
 							       .name = "p" };
 }
 
-static bool play_look(void *context, uid_t uid, struct tdfs_look *look)
+static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 {
-	const struct process *closer;
+	const struct process *closing;
 
 	if (world.slow > 0) {
 		world.slow--;
 		world.slows++;
-		tdfs_look_clear(look);
-		free(look);
+		tdfs_scan_clear(scan);
+		free(scan);
 		return false;
 	}
 	between();
-	closer = look->closer > 0 ? world_by_id(look->closer) : NULL;
-	if (closer != NULL) {
-		look->closing = closer->id;
-		if (closer->exiting)
-			note_killed(look, closer);
+	closing = scan->closing_tid > 0 ? world_by_id(scan->closing_tid) : NULL;
+	if (closing != NULL) {
+		scan->closing_process = closing->id;
+		if (closing->exiting)
+			add_killed(scan, closing);
 	}
-	for (size_t i = 0; i < look->count; i++) {
-		struct tdfs_suspect *one = &look->suspects[i];
+	for (size_t i = 0; i < scan->count; i++) {
+		struct tdfs_candidate *one = &scan->candidates[i];
 		const struct process *process;
 
 		if (one->process == NULL)
 			one->process = tdfs_process_find(one->tid);
 		process = one->process != NULL ? world_by_id(one->process->id) : NULL;
 		one->ended = process == NULL || process->exiting;
-		if (process != NULL && process->exiting && process != closer)
-			note_killed(look, process);
+		if (process != NULL && process->exiting && process != closing)
+			add_killed(scan, process);
 		if (one->ended && !one->clean &&
-		    !(one->process != NULL && one->process->id == look->closing))
-			look->everyone = true;
+		    !(one->process != NULL && one->process->id == scan->closing_process))
+			scan->all_processes = true;
 	}
-	if (look->ino == 0)
+	if (scan->ino == 0)
 		return true;
-	if (look->besides > 0 && world_by_id(look->besides) != NULL) {
-		look->aside = look->besides;
-		look->aside_holds = world_process_holds(world_by_id(look->besides), look->ino);
+	if (scan->exclude > 0 && world_by_id(scan->exclude) != NULL) {
+		scan->excluded = scan->exclude;
+		scan->excluded_holds = world_process_holds(world_by_id(scan->exclude), scan->ino);
 	}
-	if (closer != NULL) {
-		look->held = world_family_holds(closer, look->ino, look->besides);
-		look->clean = !look->held;
-		if (closer->exiting && !look->clean)
-			look->everyone = true;
+	if (closing != NULL) {
+		scan->held = world_family_holds(closing, scan->ino, scan->exclude);
+		scan->clean = !scan->held;
+		if (closing->exiting && !scan->clean)
+			scan->all_processes = true;
 	}
-	for (size_t i = 0; i < look->count; i++) {
-		const struct tdfs_suspect *one = &look->suspects[i];
+	for (size_t i = 0; i < scan->count; i++) {
+		const struct tdfs_candidate *one = &scan->candidates[i];
 		const struct process *process =
 			one->process != NULL && !one->ended ? world_by_id(one->process->id) : NULL;
 
-		if (process != NULL && world_family_holds(process, look->ino, look->besides))
-			look->held = true;
+		if (process != NULL && world_family_holds(process, scan->ino, scan->exclude))
+			scan->held = true;
 	}
-	if (look->everyone && world_holds(look->ino, look->besides))
-		look->held = true;
+	if (scan->all_processes && world_holds(scan->ino, scan->exclude))
+		scan->held = true;
 	return true;
 }
 
@@ -370,7 +370,7 @@ void world_begin(void)
 						     .commit = play_commit,
 						     .background = play_background,
 						     .prepare = play_prepare,
-						     .look = play_look,
+						     .scan = play_scan,
 						     .find = play_find,
 						     .wait = play_wait,
 						     .untidy = play_untidy,

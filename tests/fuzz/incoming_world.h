@@ -43,7 +43,7 @@ struct world {
 	unsigned live;	    /* staged files */
 	int code;	    /* what commits give while `failing` */
 	unsigned failing;   /* that many */
-	unsigned slow;	    /* so many looks do not end in time */
+	unsigned slow;	    /* so many scans do not end in time */
 	uint64_t slows;	    /* there were so many */
 	uint64_t nested;    /* operations that came in between */
 	uint64_t finishing; /* the file of the close, release or rename that may commit now */
@@ -66,7 +66,7 @@ struct process *world_by_id(pid_t id);
 /* Whether it has the file open for writing; whether it or a descendant has, one of them left out.
  */
 bool world_process_holds(const struct process *process, uint64_t ino);
-bool world_family_holds(const struct process *process, uint64_t ino, pid_t besides);
+bool world_family_holds(const struct process *process, uint64_t ino, pid_t exclude);
 
 /* One of the living that have nothing else to do, or NULL. */
 struct process *world_process(unsigned nth);
@@ -92,10 +92,10 @@ void world_receive(struct process *process);
 /* A socket is closed with a descriptor in it: no FLUSH tells of that, in these tests. */
 bool world_lose(void);
 
-/* Whether a living process has the file open for writing; `besides` does not count. */
-bool world_holds(uint64_t ino, pid_t besides);
+/* Whether a living process has the file open for writing; `exclude` does not count. */
+bool world_holds(uint64_t ino, pid_t exclude);
 /* The same, but for descriptors that were passed over a socket. */
-bool world_holds_unpassed(uint64_t ino, pid_t besides);
+bool world_holds_unpassed(uint64_t ino, pid_t exclude);
 /* Whether a close of one of its open files is still to come. */
 bool world_is_unclosed(uint64_t ino);
 /* Whether it is open for writing at all, descriptors on their way included. */

@@ -176,33 +176,35 @@ static int play_commit(void *context, void *file, const char *source, uid_t uid,
 	return world.code;
 }
 
-static bool play_look(void *context, uid_t uid, struct tdfs_look *look)
+static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 {
 	if (!world.in_time || world.lost > 0) {
 		world.lost -= world.lost > 0;
-		tdfs_look_clear(look);
-		free(look);
+		tdfs_scan_clear(scan);
+		free(scan);
 		return false;
 	}
-	if (world.during_look)
-		world.during_look();
-	look->closing = look->closer > 0 ? look->closer : 0;
-	if (look->ino != 0 && (world.unwatched || world.blind > 0)) {
-		look->unwatched = world.unwatched;
-		look->blind = world.blind > 0;
-		world.blind -= look->blind;
-	} else if (look->ino != 0) {
-		look->held = world.held;
+	if (world.during_scan)
+		world.during_scan();
+	scan->closing_process = scan->closing_tid > 0 ? scan->closing_tid : 0;
+	if (scan->ino != 0 && (world.unwatched || world.incomplete > 0)) {
+		scan->unwatched = world.unwatched;
+		scan->incomplete = world.incomplete > 0;
+		world.incomplete -= scan->incomplete;
+	} else if (scan->ino != 0) {
+		scan->held = world.held;
 		if (world.held)
-			look->holder = (struct tdfs_seen){ .process = 4711, .name = "agent" };
+			scan->holder =
+				(struct tdfs_named_process){ .process = 4711, .name = "agent" };
 		if (world.hidden)
-			look->hidden = (struct tdfs_seen){ .process = world.hidden, .name = "h" };
-		look->till_exec = world.held && world.till_exec;
-		look->aside = look->besides;
-		look->aside_holds = world.own;
+			scan->hidden =
+				(struct tdfs_named_process){ .process = world.hidden, .name = "h" };
+		scan->till_exec = world.held && world.till_exec;
+		scan->excluded = scan->exclude;
+		scan->excluded_holds = world.own;
 	}
 	if (world.killed) {
-		look->killed[look->n_killed++] =
+		scan->killed[scan->n_killed++] =
 			(struct tdfs_killed){ .process = world.killed,
 					      .signal = world.signal ? world.signal : 9,
 					      .name = "p" };
@@ -252,7 +254,7 @@ void play_setup(void)
 					.commit = play_commit,
 					.background = play_background,
 					.prepare = play_prepare,
-					.look = play_look,
+					.scan = play_scan,
 					.find = play_find,
 					.wait = play_wait,
 					.untidy = play_untidy,

@@ -20,15 +20,15 @@ struct play_job {
 struct world {
 	int64_t now;
 	unsigned commits, creates, live;
-	bool in_doubt;	      /* PUBLISHED: perhaps */
-	unsigned lent;	      /* descriptors that incoming/ has */
-	int code;	      /* what the next commits give */
-	bool held;	      /* somebody holds every file */
-	bool own;	      /* whoever opens has it open already */
-	bool in_time;	      /* looks end */
-	unsigned lost, blind; /* so many looks are given up; are not complete */
-	bool unwatched;	      /* nobody can be seen */
-	pid_t hidden;	      /* a process that may have every file, and cannot be seen */
+	bool in_doubt;		   /* PUBLISHED: perhaps */
+	unsigned lent;		   /* descriptors that incoming/ has */
+	int code;		   /* what the next commits give */
+	bool held;		   /* somebody holds every file */
+	bool own;		   /* whoever opens has it open already */
+	bool in_time;		   /* scans end */
+	unsigned lost, incomplete; /* so many scans are given up; are not complete */
+	bool unwatched;		   /* nobody can be seen */
+	pid_t hidden;		   /* a process that may have every file, and cannot be seen */
 	bool till_exec;
 	unsigned waits; /* until this many waits have passed */
 	pid_t killed;	/* a process that is being killed */
@@ -37,7 +37,7 @@ struct world {
 	char told[256]; /* of writes and cuts, in the order in which the disk hears of them */
 	char owned[320], reason[512]; /* what was last kept on disk */
 	uid_t uid;
-	void (*during_commit)(void), (*during_look)(void), (*during_prepare)(void);
+	void (*during_commit)(void), (*during_scan)(void), (*during_prepare)(void);
 	bool renames; /* the last commit did */
 	unsigned prepared;
 	struct play_job jobs[PLAY_JOBS]; /* in the background: run_jobs() */

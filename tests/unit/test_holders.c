@@ -91,20 +91,20 @@ static void end(struct child *child)
 	waitpid(child->pid, NULL, 0);
 }
 
-static struct tdfs_look look_of(pid_t closer, const pid_t *suspects, size_t count)
+static struct tdfs_scan scan_of(pid_t closing, const pid_t *candidates, size_t count)
 {
-	struct tdfs_look look = { .ino = ino, .closer = closer, .count = count };
+	struct tdfs_scan scan = { .ino = ino, .closing_tid = closing, .count = count };
 
-	look.suspects = calloc(count + 1, sizeof *look.suspects);
+	scan.candidates = calloc(count + 1, sizeof *scan.candidates);
 	for (size_t i = 0; i < count; i++)
-		look.suspects[i].tid = suspects[i];
-	tdfs_look(&look);
-	return look;
+		scan.candidates[i].tid = candidates[i];
+	tdfs_scan_run(&scan);
+	return scan;
 }
 
 /*
  * Has act() run as the first process of a namespace with a /proc of its own, and returns what it
- * ends with. A search among everyone is for such a place: on the machine there may be processes
+ * ends with. A scan of all processes is for such a place: on the machine there may be processes
  * that hold up whoever scans them, and no signal ends that.
  */
 static int alone(int (*act)(void))
@@ -163,60 +163,60 @@ static void keep_till_exec(void)
 Test(holders, the_process_itself)
 {
 	pid_t self = getpid();
-	struct tdfs_look look = look_of(self, &self, 1);
+	struct tdfs_scan scan = scan_of(self, &self, 1);
 
-	cr_expect(look.held && !look.till_exec && !look.clean);
-	cr_expect_eq(look.closing, self);
-	cr_expect_not(look.suspects[0].ended);
-	tdfs_look_clear(&look);
+	cr_expect(scan.held && !scan.till_exec && !scan.clean);
+	cr_expect_eq(scan.closing_process, self);
+	cr_expect_not(scan.candidates[0].ended);
+	tdfs_scan_clear(&scan);
 	close(file);
-	look = look_of(self, &self, 1);
-	cr_expect(!look.held && look.clean && !look.blind);
-	tdfs_look_clear(&look);
+	scan = scan_of(self, &self, 1);
+	cr_expect(!scan.held && scan.clean && !scan.incomplete);
+	tdfs_scan_clear(&scan);
 }
 
 Test(holders, close_on_exec_of_the_closer_or_a_suspect_is_held)
 {
 	pid_t self = getpid();
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	keep_till_exec();
-	look = look_of(self, NULL, 0);
-	cr_expect(look.held && !look.till_exec);
-	tdfs_look_clear(&look);
-	look = look_of(-1, &self, 1);
-	cr_expect(look.held && !look.till_exec);
-	tdfs_look_clear(&look);
+	scan = scan_of(self, NULL, 0);
+	cr_expect(scan.held && !scan.till_exec);
+	tdfs_scan_clear(&scan);
+	scan = scan_of(-1, &self, 1);
+	cr_expect(scan.held && !scan.till_exec);
+	tdfs_scan_clear(&scan);
 }
 
 Test(holders, a_child)
 {
 	struct child child = start(keep);
 	pid_t self = getpid();
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	wait_ready(&child);
 	close(file);
-	look = look_of(self, &self, 1);
-	cr_expect(look.held && !look.till_exec && !look.clean);
-	tdfs_look_clear(&look);
+	scan = scan_of(self, &self, 1);
+	cr_expect(scan.held && !scan.till_exec && !scan.clean);
+	tdfs_scan_clear(&scan);
 	end(&child);
-	look = look_of(self, &self, 1);
-	cr_expect_not(look.held);
-	tdfs_look_clear(&look);
+	scan = scan_of(self, &self, 1);
+	cr_expect_not(scan.held);
+	tdfs_scan_clear(&scan);
 }
 
 Test(holders, a_child_on_its_way_to_exec)
 {
 	struct child child = start(keep_till_exec);
 	pid_t self = getpid();
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	wait_ready(&child);
 	close(file);
-	look = look_of(self, &self, 1);
-	cr_expect(look.held && look.till_exec);
-	tdfs_look_clear(&look);
+	scan = scan_of(self, &self, 1);
+	cr_expect(scan.held && scan.till_exec);
+	tdfs_scan_clear(&scan);
 	end(&child);
 }
 
@@ -224,14 +224,14 @@ Test(holders, who_closed_it_or_only_reads)
 {
 	struct child closed = start(close_it), reads = start(keep_for_reading);
 	pid_t self = getpid();
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	wait_ready(&closed);
 	wait_ready(&reads);
 	close(file);
-	look = look_of(self, &self, 1);
-	cr_expect_not(look.held);
-	tdfs_look_clear(&look);
+	scan = scan_of(self, &self, 1);
+	cr_expect_not(scan.held);
+	tdfs_scan_clear(&scan);
 	end(&closed);
 	end(&reads);
 }
@@ -251,13 +251,13 @@ Test(holders, a_grandchild)
 {
 	struct child child = start(fork_a_grandchild);
 	pid_t self = getpid();
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	wait_ready(&child);
 	close(file);
-	look = look_of(self, NULL, 0);
-	cr_expect(look.held);
-	tdfs_look_clear(&look);
+	scan = scan_of(self, NULL, 0);
+	cr_expect(scan.held);
+	tdfs_scan_clear(&scan);
 	end(&child);
 }
 
@@ -265,7 +265,7 @@ static int look_for_an_orphan(void)
 {
 	pid_t self = getpid(), gone, orphan;
 	int ids[2];
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	if (pipe(ids) != 0)
 		return 1;
@@ -285,12 +285,12 @@ static int look_for_an_orphan(void)
 	/* As a child of its own, which it has become, it would be found in any case. */
 	if (fork() == 0) {
 		self = getpid();
-		look = look_of(self, &self, 1);
-		if (look.held)
+		scan = scan_of(self, &self, 1);
+		if (scan.held)
 			_exit(3); /* nobody has ended that was known */
-		tdfs_look_clear(&look);
-		look = look_of(self, (pid_t[]){ self, gone }, 2);
-		_exit(!look.held ? 4 : !look.suspects[1].ended ? 5 : 0);
+		tdfs_scan_clear(&scan);
+		scan = scan_of(self, (pid_t[]){ self, gone }, 2);
+		_exit(!scan.held ? 4 : !scan.candidates[1].ended ? 5 : 0);
 	}
 	for (int status; wait(&status) > 0;)
 		if (WIFEXITED(status))
@@ -306,21 +306,21 @@ Test(holders, an_orphan_is_found_among_everyone)
 Test(holders, one_process_may_be_left_out)
 {
 	pid_t self = getpid();
-	struct tdfs_look look = { .ino = ino, .closer = -1, .besides = self, .count = 1 };
+	struct tdfs_scan scan = { .ino = ino, .closing_tid = -1, .exclude = self, .count = 1 };
 
-	look.suspects = calloc(1, sizeof *look.suspects);
-	look.suspects[0].tid = self;
-	tdfs_look(&look);
-	cr_expect_not(look.held);
-	tdfs_look_clear(&look);
+	scan.candidates = calloc(1, sizeof *scan.candidates);
+	scan.candidates[0].tid = self;
+	tdfs_scan_run(&scan);
+	cr_expect_not(scan.held);
+	tdfs_scan_clear(&scan);
 }
 
 Test(holders, a_closer_who_cannot_be_seen)
 {
-	struct tdfs_look look = look_of(0, NULL, 0);
+	struct tdfs_scan scan = scan_of(0, NULL, 0);
 
-	cr_expect(look.unwatched && !look.held && !look.blind && look.closing == 0);
-	tdfs_look_clear(&look);
+	cr_expect(scan.unwatched && !scan.held && !scan.incomplete && scan.closing_process == 0);
+	tdfs_scan_clear(&scan);
 }
 
 /* ---- Threads ------------------------------------------------------------------------------ */
@@ -361,7 +361,7 @@ Test(holders, the_first_thread_has_ended)
 	int ready[2];
 	char byte = 0;
 	pid_t pid;
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	cr_assert(pipe(ready) == 0);
 	pid = fork();
@@ -377,10 +377,10 @@ Test(holders, the_first_thread_has_ended)
 	for (int i = 0; i < 100; i++)
 		sched_yield();
 	usleep(20000);
-	look = look_of(-1, &pid, 1);
-	cr_expect(look.held);
-	cr_expect_not(look.suspects[0].ended);
-	tdfs_look_clear(&look);
+	scan = scan_of(-1, &pid, 1);
+	cr_expect(scan.held);
+	cr_expect_not(scan.candidates[0].ended);
+	tdfs_scan_clear(&scan);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }
@@ -391,55 +391,55 @@ Test(holders, a_number_that_is_used_again_is_not_the_same_process)
 {
 	struct child child = start(keep);
 	struct tdfs_process *process;
-	struct tdfs_look look = { .ino = ino, .closer = -1, .count = 1 };
+	struct tdfs_scan scan = { .ino = ino, .closing_tid = -1, .count = 1 };
 
 	wait_ready(&child);
 	process = tdfs_process_find(child.pid);
 	cr_assert_not_null(process);
 	end(&child);
 	cr_expect_null(tdfs_process_find(child.pid));
-	look.suspects = calloc(1, sizeof *look.suspects);
-	look.suspects[0].tid = getpid();
-	look.suspects[0].process = process;
-	look.suspects[0].clean = true;
-	tdfs_look(&look);
-	cr_expect(look.suspects[0].ended, "the folder stays that of the dead");
-	tdfs_look_clear(&look);
+	scan.candidates = calloc(1, sizeof *scan.candidates);
+	scan.candidates[0].tid = getpid();
+	scan.candidates[0].process = process;
+	scan.candidates[0].clean = true;
+	tdfs_scan_run(&scan);
+	cr_expect(scan.candidates[0].ended, "the folder stays that of the dead");
+	tdfs_scan_clear(&scan);
 }
 
 Test(holders, a_zombie_has_had_its_last_close)
 {
 	struct child child = start(keep);
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 	siginfo_t info;
 
 	wait_ready(&child);
 	kill(child.pid, SIGKILL);
 	waitid(P_PID, (id_t)child.pid, &info, WEXITED | WNOWAIT);
-	look = (struct tdfs_look){ .ino = ino, .closer = -1, .count = 1 };
-	look.suspects = calloc(1, sizeof *look.suspects);
-	look.suspects[0] = (struct tdfs_suspect){ .tid = child.pid, .clean = true };
-	tdfs_look(&look);
-	cr_expect(look.suspects[0].ended);
-	cr_expect_eq(look.n_killed, 0);
-	tdfs_look_clear(&look);
+	scan = (struct tdfs_scan){ .ino = ino, .closing_tid = -1, .count = 1 };
+	scan.candidates = calloc(1, sizeof *scan.candidates);
+	scan.candidates[0] = (struct tdfs_candidate){ .tid = child.pid, .clean = true };
+	tdfs_scan_run(&scan);
+	cr_expect(scan.candidates[0].ended);
+	cr_expect_eq(scan.n_killed, 0);
+	tdfs_scan_clear(&scan);
 	end(&child);
 }
 
 Test(holders, a_clean_one_that_ended_needs_no_search)
 {
 	struct child child = start(close_it);
-	struct tdfs_look look = { .ino = ino, .closer = -1, .count = 1 };
+	struct tdfs_scan scan = { .ino = ino, .closing_tid = -1, .count = 1 };
 
 	wait_ready(&child);
-	look.suspects = calloc(1, sizeof *look.suspects);
-	look.suspects[0] = (struct tdfs_suspect){ .tid = child.pid, .clean = true };
-	look.suspects[0].process = tdfs_process_find(child.pid);
+	scan.candidates = calloc(1, sizeof *scan.candidates);
+	scan.candidates[0] = (struct tdfs_candidate){ .tid = child.pid, .clean = true };
+	scan.candidates[0].process = tdfs_process_find(child.pid);
 	end(&child);
-	/* We hold it: a search among everyone would find that. */
-	tdfs_look(&look);
-	cr_expect(look.suspects[0].ended && !look.everyone && !look.held);
-	tdfs_look_clear(&look);
+	/* We hold it: a scan of all processes would find that. */
+	tdfs_scan_run(&scan);
+	cr_expect(scan.candidates[0].ended && !scan.all_processes && !scan.held);
+	tdfs_scan_clear(&scan);
 }
 
 Test(holders, proc_counts_as_we_do)
@@ -453,27 +453,27 @@ Test(holders, who_asks_is_not_scanned)
 {
 	struct child child = start(keep);
 	pid_t self = getpid();
-	struct tdfs_look look = { .ino = ino, .closer = self, .self = child.pid };
+	struct tdfs_scan scan = { .ino = ino, .closing_tid = self, .self = child.pid };
 
 	wait_ready(&child);
 	close(file);
-	tdfs_look(&look);
-	cr_expect(!look.held && look.clean);
+	tdfs_scan_run(&scan);
+	cr_expect(!scan.held && scan.clean);
 	end(&child);
 }
 
 /* A child that swallowed a scan before; the file was opened at that moment. */
-static struct tdfs_look look_beside(const struct child *child, struct tdfs_moment since)
+static struct tdfs_scan scan_beside(const struct child *child, struct tdfs_moment since)
 {
-	static struct tdfs_look lost;
-	struct tdfs_look look = { .ino = ino, .closer = getpid(), .since = since };
+	static struct tdfs_scan lost;
+	struct tdfs_scan scan = { .ino = ino, .closing_tid = getpid(), .since = since };
 
 	atomic_store(&lost.at, child->pid);
 	tdfs_scan_lost(&lost);
 	close(file);
-	tdfs_look(&look);
+	tdfs_scan_run(&scan);
 	tdfs_scan_back(&lost);
-	return look;
+	return scan;
 }
 
 static struct tdfs_moment moment(void)
@@ -493,24 +493,24 @@ Test(holders, a_child_that_swallows_scans_may_have_inherited_it)
 {
 	struct tdfs_moment since = moment();
 	struct child child = start(keep);
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	wait_ready(&child);
-	look = look_beside(&child, since);
-	cr_expect(!look.held && !look.clean);
-	cr_expect_eq(look.hidden.process, child.pid);
+	scan = scan_beside(&child, since);
+	cr_expect(!scan.held && !scan.clean);
+	cr_expect_eq(scan.hidden.process, child.pid);
 	end(&child);
 }
 
 Test(holders, a_child_from_before_cannot_have_inherited_it)
 {
 	struct child child = start(keep);
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	wait_ready(&child);
-	look = look_beside(&child, moment());
-	cr_expect(!look.held);
-	cr_expect_eq(look.hidden.process, 0);
+	scan = scan_beside(&child, moment());
+	cr_expect(!scan.held);
+	cr_expect_eq(scan.hidden.process, 0);
 	end(&child);
 }
 
@@ -518,14 +518,14 @@ Test(holders, it_is_scanned_again_when_the_scan_came_back)
 {
 	struct child child = start(keep);
 	pid_t self = getpid();
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	wait_ready(&child);
-	look = look_beside(&child, moment());
-	look = look_of(self, &self, 1);
-	cr_expect(look.held);
-	cr_expect_eq(look.holder.process, child.pid);
-	tdfs_look_clear(&look);
+	scan = scan_beside(&child, moment());
+	scan = scan_of(self, &self, 1);
+	cr_expect(scan.held);
+	cr_expect_eq(scan.holder.process, child.pid);
+	tdfs_scan_clear(&scan);
 	end(&child);
 }
 
@@ -543,26 +543,26 @@ static struct tdfs_moment before_the_turn(void)
 Test(holders, a_child_that_was_there_at_the_beginning_cannot_have_inherited_it)
 {
 	struct child child = start(keep);
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	wait_ready(&child);
 	tdfs_scan_begin();
-	look = look_beside(&child, before_the_turn());
-	cr_expect(!look.held);
-	cr_expect_eq(look.hidden.process, 0);
+	scan = scan_beside(&child, before_the_turn());
+	cr_expect(!scan.held);
+	cr_expect_eq(scan.hidden.process, 0);
 	end(&child);
 }
 
 Test(holders, a_child_from_after_the_beginning_may_have_inherited_it)
 {
 	struct child child;
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	tdfs_scan_begin();
 	child = start(keep);
 	wait_ready(&child);
-	look = look_beside(&child, before_the_turn());
-	cr_expect_eq(look.hidden.process, child.pid);
+	scan = scan_beside(&child, before_the_turn());
+	cr_expect_eq(scan.hidden.process, child.pid);
 	end(&child);
 }
 
@@ -571,15 +571,15 @@ Test(holders, time_alone_makes_nothing_younger)
 {
 	struct child child = start(keep);
 	struct tdfs_moment since = moment();
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	wait_ready(&child);
 	cr_assert_gt(since.begun, 0);
 	since = moment();
 	since.time -= INT64_C(7) * 24 * 3600 * 1000;
-	look = look_beside(&child, since);
-	cr_expect(!look.held);
-	cr_expect_eq(look.hidden.process, 0);
+	scan = scan_beside(&child, since);
+	cr_expect(!scan.held);
+	cr_expect_eq(scan.hidden.process, 0);
 	end(&child);
 }
 
@@ -588,14 +588,14 @@ Test(holders, numbers_that_may_have_come_round_tell_nothing)
 {
 	struct child child = start(keep);
 	struct tdfs_moment since;
-	struct tdfs_look look;
+	struct tdfs_scan scan;
 
 	wait_ready(&child);
 	since = moment();
 	since.begun = since.begun > 5000000 ? since.begun - 5000000 : 0;
 	since.time -= INT64_C(7) * 24 * 3600 * 1000;
-	look = look_beside(&child, since);
-	cr_expect_eq(look.hidden.process, child.pid);
+	scan = scan_beside(&child, since);
+	cr_expect_eq(scan.hidden.process, child.pid);
 	end(&child);
 }
 
@@ -608,16 +608,18 @@ static int look_past_the_first(void)
 	close(file);
 	pid = fork();
 	if (pid == 0) {
-		static struct tdfs_look lost;
-		struct tdfs_look look = { .ino = ino, .closer = getpid(), .everyone = true };
+		static struct tdfs_scan lost;
+		struct tdfs_scan scan = { .ino = ino,
+					  .closing_tid = getpid(),
+					  .all_processes = true };
 
-		look.since = before_the_turn();
-		look.n_users = 1;
-		look.users[0] = getuid();
+		scan.since = before_the_turn();
+		scan.n_users = 1;
+		scan.users[0] = getuid();
 		atomic_store(&lost.at, 1);
 		tdfs_scan_lost(&lost);
-		tdfs_look(&look);
-		_exit(look.held ? 2 : look.hidden.process != 0 ? 3 : 0);
+		tdfs_scan_run(&scan);
+		_exit(scan.held ? 2 : scan.hidden.process != 0 ? 3 : 0);
 	}
 	waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 4;

@@ -124,7 +124,7 @@ static struct tdfs_handle *other;
 
 static void write_meanwhile(void)
 {
-	world.during_look = NULL;
+	world.during_scan = NULL;
 	write_at(9, other, "y\n", 2);
 }
 
@@ -132,7 +132,7 @@ Test(incoming, bytes_that_come_while_we_look_are_in)
 {
 	other = create(7, "a", O_WRONLY);
 	write_at(7, other, "x\n", 0);
-	world.during_look = write_meanwhile;
+	world.during_scan = write_meanwhile;
 	cr_expect_eq(flush(7, other), 0);
 	cr_expect_str_eq(world.committed, "x\ny\n");
 	release(other);

@@ -495,7 +495,7 @@ static void is_held_now(void)
 static void open_meanwhile(void)
 {
 	cr_expect_eq(open_it(9, "a", O_WRONLY, &late), 0);
-	world.during_look = is_held_now; /* this look has not seen it */
+	world.during_scan = is_held_now; /* this scan has not seen it */
 }
 
 Test(incoming_names, truncating_what_another_opens_meanwhile)
@@ -503,9 +503,9 @@ Test(incoming_names, truncating_what_another_opens_meanwhile)
 	struct tdfs_handle *handle = create(7, "a", O_WRONLY), *second;
 
 	write_at(7, handle, "x\n", 0);
-	world.during_look = open_meanwhile;
+	world.during_scan = open_meanwhile;
 	cr_expect_eq(open_it(8, "a", O_WRONLY | O_TRUNC, &second), EBUSY);
-	world.during_look = NULL;
+	world.during_scan = NULL;
 	world.held = false;
 	release(late);
 	cr_expect_eq(flush(7, handle), 0);

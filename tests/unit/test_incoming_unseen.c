@@ -56,7 +56,7 @@ Test(incoming_unseen, a_lack_of_descriptors_is_waited_for)
 {
 	struct tdfs_handle *handle = written();
 
-	world.blind = 5;
+	world.incomplete = 5;
 	cr_expect_eq(flush(7, handle), 0);
 	cr_expect_eq(world.commits, 1);
 	release(handle);
@@ -66,7 +66,7 @@ Test(incoming_unseen, a_lack_of_descriptors_that_lasts)
 {
 	struct tdfs_handle *handle = written();
 
-	world.blind = 1000;
+	world.incomplete = 1000;
 	expect_refused(handle, "lack of descriptors");
 }
 
