@@ -38,7 +38,7 @@
 #define ADOPT_MS       5000  /* umount does not wait for the daemon that it ends */
 #define ADOPT_STEP_MS  100
 #define ADOPT_AGAIN_MS 3000
-#define TIDY_STEP_MS   1000
+#define EXPIRY_STEP_MS 1000
 #define TOUCH_MS       180000 /* well under what tinydelta-table(5) gives a process to show life */
 
 struct tdfs_daemon {
@@ -52,11 +52,11 @@ struct tdfs_daemon {
 	struct tdfs_user_names *users;
 	int moment; /* tdfs_moment_open() */
 	bool sees;  /* /proc tells of the processes that requests name */
-	pthread_t housekeeper;
-	bool keeps_house;
-	pthread_mutex_t house_lock;
-	pthread_cond_t house; /* one of these has changed */
-	bool untidy, listed, ending;
+	pthread_t expiry_thread;
+	bool has_expiry_thread;
+	pthread_mutex_t expiry_lock;
+	pthread_cond_t expiry_cond; /* one of these has changed */
+	bool needs_expiry, listed, ending;
 	pthread_mutex_t stop_lock;
 	bool stopped;
 };
@@ -121,7 +121,7 @@ static int staged_open(void *context, void *file, int *fd)
 	return 0;
 }
 
-static void say(void *context, const char *name, const char *text)
+static void log_line(void *context, const char *name, const char *text)
 {
 	struct tdfs_daemon *daemon = context;
 	const char *table = tdl_table_path(daemon->table);
@@ -140,7 +140,7 @@ static void staged_remove(void *context, void *file)
 	tdl_error error = { 0 };
 
 	if (tdl_staged_remove(file, &error) < 0)
-		say(context, NULL, error.message);
+		log_line(context, NULL, error.message);
 }
 
 /* Where it fails, what the next daemon takes over is that one's user's alone. */
@@ -149,7 +149,7 @@ static void staged_own(void *context, void *file, uid_t uid, gid_t gid, mode_t m
 	tdl_error error = { 0 };
 
 	if (tdl_staged_own(file, uid, gid, mode, &error) < 0)
-		say(context, NULL, error.message);
+		log_line(context, NULL, error.message);
 }
 
 static void staged_reason(void *context, void *file, const char *reason)
@@ -229,7 +229,7 @@ static void staged_prepare(void *context, void *file)
 	tdl_staged_prepare(file);
 }
 
-/* ---- /proc, in threads that can be given up ------------------------------------------------- */
+/* ---- /proc, in threads that can be given up ----------------------------------------------- */
 
 static void run_scan(void *argument)
 {
@@ -341,20 +341,20 @@ static bool adopt(struct tdfs_daemon *daemon)
 			 "were committed",
 			 table, left.first, left.count - 1);
 	if (code < 0)
-		say(daemon, NULL, error.message);
+		log_line(daemon, NULL, error.message);
 	return code == 0 && busy > 0;
 }
 
-/* ---- Housekeeping ------------------------------------------------------------------------- */
+/* ---- Expiry ------------------------------------------------------------------------------- */
 
-static void untidy(void *context)
+static void needs_expiry(void *context)
 {
 	struct tdfs_daemon *daemon = context;
 
-	pthread_mutex_lock(&daemon->house_lock);
-	daemon->untidy = true;
-	pthread_cond_signal(&daemon->house);
-	pthread_mutex_unlock(&daemon->house_lock);
+	pthread_mutex_lock(&daemon->expiry_lock);
+	daemon->needs_expiry = true;
+	pthread_cond_signal(&daemon->expiry_cond);
+	pthread_mutex_unlock(&daemon->expiry_lock);
 }
 
 /* Somebody wants to see what there is: a daemon that ended meanwhile may have left something. */
@@ -362,20 +362,20 @@ void tdfs_incoming_listed(struct tdfs_incoming *incoming)
 {
 	struct tdfs_daemon *daemon = incoming->daemon;
 
-	pthread_mutex_lock(&daemon->house_lock);
-	daemon->listed = daemon->untidy = true;
-	pthread_cond_signal(&daemon->house);
-	pthread_mutex_unlock(&daemon->house_lock);
+	pthread_mutex_lock(&daemon->expiry_lock);
+	daemon->listed = daemon->needs_expiry = true;
+	pthread_cond_signal(&daemon->expiry_cond);
+	pthread_mutex_unlock(&daemon->expiry_lock);
 }
 
 static bool was_listed(struct tdfs_daemon *daemon)
 {
 	bool was;
 
-	pthread_mutex_lock(&daemon->house_lock);
+	pthread_mutex_lock(&daemon->expiry_lock);
 	was = daemon->listed;
 	daemon->listed = false;
-	pthread_mutex_unlock(&daemon->house_lock);
+	pthread_mutex_unlock(&daemon->expiry_lock);
 	return was;
 }
 
@@ -396,24 +396,25 @@ static bool pause_for(struct tdfs_daemon *daemon, long ms, bool something)
 		until.tv_sec++;
 		until.tv_nsec -= 1000000000;
 	}
-	pthread_mutex_lock(&daemon->house_lock);
-	while (!daemon->ending && !something && !daemon->untidy &&
-	       pthread_cond_timedwait(&daemon->house, &daemon->house_lock, &touch) != ETIMEDOUT)
+	pthread_mutex_lock(&daemon->expiry_lock);
+	while (!daemon->ending && !something && !daemon->needs_expiry &&
+	       pthread_cond_timedwait(&daemon->expiry_cond, &daemon->expiry_lock, &touch) !=
+		       ETIMEDOUT)
 		;
-	while (!daemon->ending &&
-	       pthread_cond_timedwait(&daemon->house, &daemon->house_lock, &until) != ETIMEDOUT)
+	while (!daemon->ending && pthread_cond_timedwait(&daemon->expiry_cond, &daemon->expiry_lock,
+							 &until) != ETIMEDOUT)
 		;
-	daemon->untidy = false;
+	daemon->needs_expiry = false;
 	going_on = !daemon->ending;
-	pthread_mutex_unlock(&daemon->house_lock);
+	pthread_mutex_unlock(&daemon->expiry_lock);
 	return going_on;
 }
 
 /*
- * Takes over what a daemon leaves that is just ending, and sees to the ghosts. A daemon that lives
+ * Takes over what a daemon leaves that is just ending, and ends recent names. A daemon that lives
  * may end at any time; then it is a look from time to time that finds what it leaves.
  */
-static void *keep_house(void *argument)
+static void *run_expiry(void *argument)
 {
 	struct tdfs_daemon *daemon = argument;
 	int64_t until = steady_ms(NULL) + ADOPT_MS, next, touch = steady_ms(NULL) + TOUCH_MS;
@@ -423,8 +424,8 @@ static void *keep_house(void *argument)
 		if (!pause_for(daemon, ADOPT_STEP_MS, true))
 			return NULL;
 	next = steady_ms(NULL) + ADOPT_AGAIN_MS;
-	while (pause_for(daemon, TIDY_STEP_MS, more || others)) {
-		more = tdfs_incoming_tidy(daemon->incoming);
+	while (pause_for(daemon, EXPIRY_STEP_MS, more || others)) {
+		more = tdfs_incoming_expire(daemon->incoming);
 		if (steady_ms(NULL) >= touch) {
 			(void)tdl_staging_touch(daemon->staging);
 			touch = steady_ms(NULL) + TOUCH_MS;
@@ -495,9 +496,9 @@ static void daemon_free(struct tdfs_daemon *daemon)
 	tdfs_incoming_unmake(daemon->incoming);
 	tdl_staging_free(daemon->staging);
 	pthread_mutex_destroy(&daemon->staging_lock);
-	pthread_mutex_destroy(&daemon->house_lock);
+	pthread_mutex_destroy(&daemon->expiry_lock);
 	pthread_mutex_destroy(&daemon->stop_lock);
-	pthread_cond_destroy(&daemon->house);
+	pthread_cond_destroy(&daemon->expiry_cond);
 	free(daemon);
 }
 
@@ -534,8 +535,8 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 					.moment = moment,
 					.find = find_process,
 					.wait = wait_ms,
-					.untidy = untidy,
-					.say = say,
+					.needs_expiry = needs_expiry,
+					.log = log_line,
 					.to_errno = tdfs_errno };
 	pthread_condattr_t steady;
 	int code = TDL_ERR_NOMEM;
@@ -544,11 +545,11 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 		daemon->moment = -1;
 		sem_init(&daemon->commits, 0, COMMITS);
 		pthread_mutex_init(&daemon->staging_lock, NULL);
-		pthread_mutex_init(&daemon->house_lock, NULL);
+		pthread_mutex_init(&daemon->expiry_lock, NULL);
 		pthread_mutex_init(&daemon->stop_lock, NULL);
 		pthread_condattr_init(&steady);
 		pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-		pthread_cond_init(&daemon->house, &steady);
+		pthread_cond_init(&daemon->expiry_cond, &steady);
 		pthread_condattr_destroy(&steady);
 		daemon->tdfs = tdfs;
 		daemon->table = tdfs->table;
@@ -572,15 +573,17 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 }
 
 /* Those who are let in besides the daemon's own user. */
-static void say_what_is_hidden(struct tdfs_daemon *daemon)
+static void log_what_is_hidden(struct tdfs_daemon *daemon)
 {
 	bool others = daemon->tdfs->options->access == TDFS_ALLOW_OTHER || geteuid() == 0;
 
 	if (!daemon->sees)
-		say(daemon, NULL, "writers cannot be watched: /proc is not that of this process");
+		log_line(daemon, NULL,
+			 "writers cannot be watched: /proc is not that of this process");
 	else if (others && !tdfs_sees_others())
-		say(daemon, NULL,
-		    "writers of other users cannot be watched: run as root with CAP_SYS_PTRACE");
+		log_line(daemon, NULL,
+			 "writers of other users cannot be watched: run as root with "
+			 "CAP_SYS_PTRACE");
 	else
 		return;
 	daemon->incoming->logged_hidden = true;
@@ -600,15 +603,17 @@ void tdfs_incoming_start(struct tdfs_incoming *incoming)
 	daemon->sees = tdfs_proc_is_ours();
 	daemon->moment = tdfs_moment_open();
 	tdfs_scan_begin();
-	say_what_is_hidden(daemon);
+	log_what_is_hidden(daemon);
 	/* Once before the first request, so that it is all there. */
 	(void)adopt(daemon);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	daemon->keeps_house = pthread_create(&daemon->housekeeper, NULL, keep_house, daemon) == 0;
+	daemon->has_expiry_thread =
+		pthread_create(&daemon->expiry_thread, NULL, run_expiry, daemon) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!daemon->keeps_house)
-		say(daemon, NULL, "no thread for housekeeping");
+	if (!daemon->has_expiry_thread)
+		log_line(daemon, NULL,
+			 "cannot create the thread that ends names of committed files");
 	pthread_mutex_unlock(&daemon->stop_lock);
 }
 
@@ -623,15 +628,15 @@ bool tdfs_incoming_later(struct tdfs_incoming *incoming, uid_t uid, enum tdfs_qu
 	return tdfs_pool_submit(pools[queue], uid, run, argument);
 }
 
-static void end_housekeeping(struct tdfs_daemon *daemon)
+static void stop_expiry(struct tdfs_daemon *daemon)
 {
-	pthread_mutex_lock(&daemon->house_lock);
+	pthread_mutex_lock(&daemon->expiry_lock);
 	daemon->ending = true;
-	pthread_cond_signal(&daemon->house);
-	pthread_mutex_unlock(&daemon->house_lock);
-	if (daemon->keeps_house)
-		pthread_join(daemon->housekeeper, NULL);
-	daemon->keeps_house = false;
+	pthread_cond_signal(&daemon->expiry_cond);
+	pthread_mutex_unlock(&daemon->expiry_lock);
+	if (daemon->has_expiry_thread)
+		pthread_join(daemon->expiry_thread, NULL);
+	daemon->has_expiry_thread = false;
 }
 
 void tdfs_incoming_stop(struct tdfs_incoming *incoming)
@@ -640,7 +645,7 @@ void tdfs_incoming_stop(struct tdfs_incoming *incoming)
 
 	pthread_mutex_lock(&daemon->stop_lock);
 	if (!daemon->stopped) {
-		end_housekeeping(daemon);
+		stop_expiry(daemon);
 		/* Commits that run finish, those that wait do not begin. */
 		tdfs_incoming_close(incoming);
 		tdfs_incoming_settle(incoming);

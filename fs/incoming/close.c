@@ -85,7 +85,7 @@ static int leave_to(struct tdfs_incoming *in, struct tdfs_staged *staged,
 	if (staged->waits_since == 0) {
 		staged->waits_since = in->backend.now(in->backend.context) + 1;
 		in->waiting++;
-		in->backend.untidy(in->backend.context);
+		in->backend.needs_expiry(in->backend.context);
 	}
 	return 0;
 }
@@ -157,7 +157,7 @@ void tdfs_incoming_untold(struct tdfs_incoming *in, struct tdfs_handle *handle)
 
 	tdfs_lock(in);
 	if (staged->state == TDFS_COMMITTED && staged->answer == 0)
-		in->backend.say(in->backend.context, staged->committed_name,
+		in->backend.log(in->backend.context, staged->committed_name,
 				"committed, but its writer could not be told, since the connection "
 				"was cut: do not drop it again");
 	tdfs_unlock(in);
@@ -175,7 +175,7 @@ static bool can_prepare(const struct tdfs_incoming *in, const struct tdfs_staged
 {
 	return staged->state == TDFS_OPEN && staged->writers == 0 && staged->node.name &&
 	       !tdfs_staged_has_final_name(staged) && tdfs_staged_is_uncommitted(staged) &&
-	       !staged->failed && !staged->taint && !in->closing;
+	       !staged->failed && !staged->incomplete && !in->closing;
 }
 
 static void prepare(void *argument)
@@ -252,7 +252,7 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	}
 	if (staged && !handle->closed)
 		staged->unclosed--;
-	if (staged && --staged->writers == 0 && staged->unasked && staged->node.name &&
+	if (staged && --staged->writers == 0 && staged->implicit && staged->node.name &&
 	    staged->state == TDFS_OPEN && staged->changes == 0)
 		tdfs_staged_cancel(in, staged);
 	if (staged)
@@ -307,7 +307,7 @@ void tdfs_incoming_adopt(struct tdfs_incoming *in, void *file, int fd, const tdl
 				tdfs_staged_set_incomplete(staged, why);
 			staged->settled = staged->changes;
 			staged->answer = answer ? answer : EIO;
-			tdfs_note_set(in, staged, why);
+			tdfs_error_file_set(in, staged, why);
 		}
 		tdfs_inode_settle(in, &staged->node);
 	}
@@ -345,7 +345,7 @@ static void commit_one_remaining(struct tdfs_incoming *in, struct tdfs_staged *s
 	if (is_complete(staged))
 		(void)tdfs_staged_commit(in, staged, staged->node.name);
 	else
-		in->backend.say(in->backend.context, staged->node.name,
+		in->backend.log(in->backend.context, staged->node.name,
 				"not committed: it was not complete when the mount ended");
 }
 

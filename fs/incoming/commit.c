@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The commit of a staged file, and what becomes of it: committed, refused with a note, found empty,
- * or given up because of a hole. When to commit is decided elsewhere.
+ * The commit of a staged file, and what becomes of it: committed, refused with an error file, found
+ * empty, or given up because of a hole. When to commit is decided elsewhere.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -54,29 +54,29 @@ void tdfs_staged_set_incomplete(struct tdfs_staged *staged, const char *why)
 	if (staged->state == TDFS_COMMITTED)
 		return;
 	/* By whoever was killed last: who had it open before cannot rewrite it. */
-	staged->tainted = staged->opens;
-	if (staged->taint)
+	staged->incomplete_opens = staged->opens;
+	if (staged->incomplete)
 		return;
-	staged->taint = strdup(why);
+	staged->incomplete = strdup(why);
 	/* What was refused for another reason before is so for this one now. */
 	staged->settled = staged->changes - 1;
 }
 
 void tdfs_staged_rewritten(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	free(staged->taint);
-	staged->taint = NULL;
+	free(staged->incomplete);
+	staged->incomplete = NULL;
 	staged->unanswered = false;
 	staged->answer = 0;
-	tdfs_note_clear(in, staged);
+	tdfs_error_file_clear(in, staged);
 }
 
-static void refuse(struct tdfs_incoming *in, struct tdfs_staged *staged, int answer,
-		   const char *text)
+static void set_refused(struct tdfs_incoming *in, struct tdfs_staged *staged, int answer,
+			const char *text)
 {
 	staged->answer = answer;
-	tdfs_note_set(in, staged, text);
-	in->backend.say(in->backend.context, staged->node.name, text);
+	tdfs_error_file_set(in, staged, text);
+	in->backend.log(in->backend.context, staged->node.name, text);
 }
 
 int tdfs_staged_refuse(struct tdfs_incoming *in, struct tdfs_staged *staged, int answer,
@@ -84,7 +84,7 @@ int tdfs_staged_refuse(struct tdfs_incoming *in, struct tdfs_staged *staged, int
 {
 	staged->settled = staged->changes;
 	staged->answered = staged->opens;
-	refuse(in, staged, answer, text);
+	set_refused(in, staged, answer, text);
 	return answer;
 }
 
@@ -94,9 +94,9 @@ static void set_committed(struct tdfs_incoming *in, struct tdfs_staged *staged, 
 	staged->committed_name = strdup(source); /* a rename has not given it that yet */
 	staged->state = TDFS_COMMITTED;
 	staged->lost_holder = false;
-	tdfs_note_clear(in, staged);
+	tdfs_error_file_clear(in, staged);
 	in->changed = tdfs_time();
-	tdfs_ghost_add(in, staged);
+	tdfs_recent_add(in, staged);
 }
 
 /* There is a hole where a write failed: nothing is to be had of the file but its room. */
@@ -108,7 +108,7 @@ static void give_up(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	staged->shrank = true;
 	snprintf(text, sizeof text, "not committed: a write failed (%s), what was written is gone",
 		 strerror(staged->failed));
-	refuse(in, staged, staged->failed, text);
+	set_refused(in, staged, staged->failed, text);
 	staged->failed = 0;
 }
 
@@ -123,7 +123,7 @@ static void commit(struct tdfs_incoming *in, struct tdfs_staged *staged, const c
 
 	if (why) {
 		snprintf(text, sizeof text, "not committed: cannot open it: %s", strerror(why));
-		refuse(in, staged, why, text);
+		set_refused(in, staged, why, text);
 		return;
 	}
 	tdfs_unlock(in);
@@ -134,12 +134,12 @@ static void commit(struct tdfs_incoming *in, struct tdfs_staged *staged, const c
 		set_committed(in, staged, source);
 	} else if (code == TDL_ERR_PUBLISHED && !error.in_doubt) {
 		staged->answer = in->backend.to_errno(&error);
-		in->backend.say(in->backend.context, staged->node.name, error.message);
+		in->backend.log(in->backend.context, staged->node.name, error.message);
 		set_committed(in, staged, source);
 	} else if (code == TDL_ERR_EMPTY) {
-		tdfs_note_clear(in, staged);
+		tdfs_error_file_clear(in, staged);
 	} else {
-		refuse(in, staged, in->backend.to_errno(&error), error.message);
+		set_refused(in, staged, in->backend.to_errno(&error), error.message);
 	}
 }
 
@@ -158,8 +158,8 @@ int tdfs_staged_commit(struct tdfs_incoming *in, struct tdfs_staged *staged, con
 	staged->answered = staged->opens;
 	if (staged->failed)
 		give_up(in, staged);
-	else if (staged->taint)
-		refuse(in, staged, EIO, staged->taint);
+	else if (staged->incomplete)
+		set_refused(in, staged, EIO, staged->incomplete);
 	else
 		commit(in, staged, copy);
 	if (staged->state == TDFS_COMMITTING) {

@@ -339,13 +339,13 @@ static void log_hidden_once(struct tdfs_incoming *in)
 	if (in->logged_hidden)
 		return;
 	in->logged_hidden = true;
-	in->backend.say(in->backend.context, NULL,
+	in->backend.log(in->backend.context, NULL,
 			"not all processes can be seen in /proc: a file of one of those is "
 			"committed when the process that opened it closes it, or when nobody has "
 			"it any more");
 }
 
-/* ---- The result -------------------------------------------------------------------------- */
+/* ---- The result --------------------------------------------------------------------------- */
 
 static void apply_scan(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		       const struct tdfs_scan *scan, const struct tdfs_caller *caller,

@@ -154,9 +154,9 @@ struct tdfs_backend {
 	/* Asks that tdfs_incoming_found() be called soon, from elsewhere. */
 	void (*find)(void *context, uint64_t ino, uid_t uid, pid_t tid);
 	void (*wait)(void *context, unsigned ms); /* sleeps */
-	/* There is something that tdfs_incoming_tidy() is for. */
-	void (*untidy)(void *context);
-	void (*say)(void *context, const char *name, const char *text); /* one line for the log */
+	/* There is something that tdfs_incoming_expire() is for. */
+	void (*needs_expiry)(void *context);
+	void (*log)(void *context, const char *name, const char *text); /* one line for the log */
 	int (*to_errno)(const tdl_error *error);
 };
 
@@ -172,7 +172,7 @@ void tdfs_incoming_found(struct tdfs_incoming *incoming, uint64_t ino, pid_t tid
  * incomplete. Takes over `file`. */
 void tdfs_incoming_adopt(struct tdfs_incoming *incoming, void *file, int fd, const tdl_left *left);
 /* Ends what outlived its time. True: it is to be called again, within a second or so. */
-bool tdfs_incoming_tidy(struct tdfs_incoming *incoming);
+bool tdfs_incoming_expire(struct tdfs_incoming *incoming);
 /* Once it is closed: waits for commits, commits what nobody holds, says what is left. */
 void tdfs_incoming_settle(struct tdfs_incoming *incoming);
 /* From now on nothing that waits starts to commit, and nothing is opened for writing (EROFS). */

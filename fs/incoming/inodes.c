@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names and inode numbers in incoming/: the two tables, staged files and their notes coming and
- * going. Knows nothing of when a file is finished.
+ * Names and inode numbers in incoming/: the two tables, staged files and their error files coming
+ * and going. Knows nothing of when a file is finished.
  */
 #include <errno.h>
 #include <search.h>
@@ -21,19 +21,19 @@ void tdfs_lock(struct tdfs_incoming *in)
 
 void tdfs_unlock(struct tdfs_incoming *in)
 {
-	struct tdfs_trash *trash = in->trash;
+	struct tdfs_deferred_close *deferred = in->deferred_closes;
 
-	in->trash = NULL;
+	in->deferred_closes = NULL;
 	pthread_mutex_unlock(&in->lock);
-	while (trash) {
-		struct tdfs_trash *next = trash->next;
+	while (deferred) {
+		struct tdfs_deferred_close *next = deferred->next;
 
-		if (trash->file)
-			in->backend.free(in->backend.context, trash->file);
+		if (deferred->file)
+			in->backend.free(in->backend.context, deferred->file);
 		else
-			close(trash->fd);
-		free(trash);
-		trash = next;
+			close(deferred->fd);
+		free(deferred);
+		deferred = next;
 	}
 }
 
@@ -121,12 +121,12 @@ struct tdfs_staged *tdfs_staged_of(struct tdfs_inode *node)
 	return node && node->kind == TDFS_STAGED ? (struct tdfs_staged *)node : NULL;
 }
 
-struct tdfs_note *tdfs_note_of(struct tdfs_inode *node)
+struct tdfs_error_file *tdfs_error_file_of(struct tdfs_inode *node)
 {
-	return node && node->kind == TDFS_NOTE ? (struct tdfs_note *)node : NULL;
+	return node && node->kind == TDFS_ERROR_FILE ? (struct tdfs_error_file *)node : NULL;
 }
 
-bool tdfs_inode_is_ghost(const struct tdfs_inode *node)
+bool tdfs_inode_is_recent(const struct tdfs_inode *node)
 {
 	return node->name && node->kind == TDFS_STAGED &&
 	       ((const struct tdfs_staged *)node)->state == TDFS_COMMITTED;
@@ -134,9 +134,9 @@ bool tdfs_inode_is_ghost(const struct tdfs_inode *node)
 
 bool tdfs_inode_listed(const struct tdfs_inode *node)
 {
-	if (!node->name || tdfs_inode_is_ghost(node))
+	if (!node->name || tdfs_inode_is_recent(node))
 		return false;
-	return node->kind == TDFS_STAGED || !((const struct tdfs_note *)node)->removed;
+	return node->kind == TDFS_STAGED || !((const struct tdfs_error_file *)node)->removed;
 }
 
 int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
@@ -205,11 +205,11 @@ static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
 	if (staged) {
 		tdfs_staged_discard(in, staged);
 		tdfs_clients_clear(staged);
-		free(staged->taint);
+		free(staged->incomplete);
 		free(staged->committed_name);
 		in->waiting -= staged->waits_since != 0;
 	} else {
-		free(((struct tdfs_note *)node)->text);
+		free(((struct tdfs_error_file *)node)->text);
 	}
 	free(node->name);
 	free(node);
@@ -262,13 +262,15 @@ struct tdfs_staged *tdfs_staged_new(struct tdfs_incoming *in, const char *name, 
 
 /* ---- Their staged files ------------------------------------------------------------------- */
 
-static void throw_away(struct tdfs_incoming *in, void *file, int fd)
+static void defer_close(struct tdfs_incoming *in, void *file, int fd)
 {
-	struct tdfs_trash *trash = malloc(sizeof *trash);
+	struct tdfs_deferred_close *deferred = malloc(sizeof *deferred);
 
-	if (trash) {
-		*trash = (struct tdfs_trash){ .next = in->trash, .file = file, .fd = fd };
-		in->trash = trash;
+	if (deferred) {
+		*deferred = (struct tdfs_deferred_close){ .next = in->deferred_closes,
+							  .file = file,
+							  .fd = fd };
+		in->deferred_closes = deferred;
 	} else if (file) {
 		in->backend.free(in->backend.context, file);
 	} else {
@@ -285,7 +287,7 @@ void tdfs_staged_close_fd(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	fd = in->backend.detach(in->backend.context, staged->file);
 	staged->fd = -1;
 	if (fd >= 0)
-		throw_away(in, NULL, fd);
+		defer_close(in, NULL, fd);
 }
 
 /* Calls of the backend about a file without the lock: until end_using() the staged file keeps it.
@@ -339,9 +341,9 @@ void tdfs_staged_keep_reason(struct tdfs_incoming *in, struct tdfs_staged *stage
 	void *file = staged->file;
 	char *reason;
 
-	if (!file || !in->backend.reason || !staged->note || !staged->note->text ||
-	    asprintf(&reason, "%d %.*s", staged->answer, (int)strcspn(staged->note->text, "\n"),
-		     staged->note->text) < 0)
+	if (!file || !in->backend.reason || !staged->error_file || !staged->error_file->text ||
+	    asprintf(&reason, "%d %.*s", staged->answer,
+		     (int)strcspn(staged->error_file->text, "\n"), staged->error_file->text) < 0)
 		return;
 	begin_using(in, staged);
 	in->backend.reason(in->backend.context, file, reason);
@@ -353,7 +355,7 @@ void tdfs_staged_discard(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	if (!staged->file)
 		return;
-	throw_away(in, staged->file, -1);
+	defer_close(in, staged->file, -1);
 	staged->file = NULL;
 	staged->fd = -1;
 }
@@ -366,11 +368,11 @@ void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st)
 
 		st->st_size = (off_t)(staged->base + staged->size);
 	} else {
-		st->st_size = (off_t)((const struct tdfs_note *)node)->length;
+		st->st_size = (off_t)((const struct tdfs_error_file *)node)->length;
 	}
 	st->st_ino = node->ino;
 	st->st_mode = S_IFREG | node->mode;
-	st->st_nlink = tdfs_inode_listed(node) || tdfs_inode_is_ghost(node) ? 1 : 0;
+	st->st_nlink = tdfs_inode_listed(node) || tdfs_inode_is_recent(node) ? 1 : 0;
 	st->st_uid = node->uid;
 	st->st_gid = node->gid;
 	st->st_blksize = TDFS_BEST_WRITE;
@@ -392,90 +394,91 @@ char *tdfs_free_name(struct tdfs_incoming *in, const char *name)
 	return other;
 }
 
-/* ---- Notes -------------------------------------------------------------------------------- */
+/* ---- Error files -------------------------------------------------------------------------- */
 
-void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *text)
+void tdfs_error_file_set(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *text)
 {
-	struct tdfs_note *note, *before;
+	struct tdfs_error_file *error_file, *before;
 	char *name = NULL;
 
-	tdfs_note_clear(in, staged);
+	tdfs_error_file_clear(in, staged);
 	if (!staged->node.name)
 		return;
-	note = calloc(1, sizeof *note);
-	if (!note || asprintf(&name, "%s" TDFS_NOTE_SUFFIX, staged->node.name) < 0) {
-		free(note);
+	error_file = calloc(1, sizeof *error_file);
+	if (!error_file || asprintf(&name, "%s" TDFS_ERROR_SUFFIX, staged->node.name) < 0) {
+		free(error_file);
 		return; /* the log has it */
 	}
-	note->node.kind = TDFS_NOTE;
+	error_file->node.kind = TDFS_ERROR_FILE;
 	/* It may quote what is in the staged file. */
-	note->node.mode = staged->node.mode & 0444;
-	note->node.uid = staged->node.uid;
-	note->node.gid = staged->node.gid;
-	if (asprintf(&note->text, "%s\n", text) < 0)
-		note->text = NULL;
-	note->length = note->text ? strlen(note->text) : 0;
-	before = tdfs_note_of(tdfs_inode_by_name(in, name));
+	error_file->node.mode = staged->node.mode & 0444;
+	error_file->node.uid = staged->node.uid;
+	error_file->node.gid = staged->node.gid;
+	if (asprintf(&error_file->text, "%s\n", text) < 0)
+		error_file->text = NULL;
+	error_file->length = error_file->text ? strlen(error_file->text) : 0;
+	before = tdfs_error_file_of(tdfs_inode_by_name(in, name));
 	if (before && before->removed)
-		tdfs_note_end(in, before);
-	if (tdfs_inode_by_name(in, name) || node_add(in, &note->node, name) != 0) {
-		free(note->text);
-		free(note);
+		tdfs_error_file_end(in, before);
+	if (tdfs_inode_by_name(in, name) || node_add(in, &error_file->node, name) != 0) {
+		free(error_file->text);
+		free(error_file);
 	} else {
-		note->staged = staged;
-		staged->note = note;
+		error_file->staged = staged;
+		staged->error_file = error_file;
 	}
 	free(name);
 }
 
-void tdfs_note_clear(struct tdfs_incoming *in, struct tdfs_staged *staged)
+void tdfs_error_file_clear(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	struct tdfs_note *note = staged->note;
+	struct tdfs_error_file *error_file = staged->error_file;
 
-	if (!note)
+	if (!error_file)
 		return;
-	staged->note = NULL;
-	note->staged = NULL;
-	(void)tdfs_inode_set_name(in, &note->node, NULL);
-	tdfs_inode_settle(in, &note->node);
+	staged->error_file = NULL;
+	error_file->staged = NULL;
+	(void)tdfs_inode_set_name(in, &error_file->node, NULL);
+	tdfs_inode_settle(in, &error_file->node);
 }
 
-void tdfs_note_remove(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		      const struct tdfs_caller *caller)
+void tdfs_error_file_unlink(struct tdfs_incoming *in, struct tdfs_staged *staged,
+			    const struct tdfs_caller *caller)
 {
-	struct tdfs_note *note = staged->note;
+	struct tdfs_error_file *error_file = staged->error_file;
 
-	if (!note)
+	if (!error_file)
 		return;
-	staged->note = NULL;
-	note->staged = NULL;
-	note->removed = true;
-	note->remover = caller->uid;
-	note->remover_tid = caller->tid;
-	note->until = in->backend.now(in->backend.context) + TDFS_GHOST_MS;
-	note->previous_removed = in->last_removed;
-	*(in->last_removed ? &in->last_removed->next_removed : &in->removed) = note;
-	in->last_removed = note;
-	if (++in->n_removed > TDFS_GHOSTS_MAX)
-		tdfs_note_end(in, in->removed);
-	in->backend.untidy(in->backend.context);
+	staged->error_file = NULL;
+	error_file->staged = NULL;
+	error_file->removed = true;
+	error_file->remover = caller->uid;
+	error_file->remover_tid = caller->tid;
+	error_file->until = in->backend.now(in->backend.context) + TDFS_RECENT_MS;
+	error_file->previous_removed = in->last_removed;
+	*(in->last_removed ? &in->last_removed->next_removed : &in->removed) = error_file;
+	in->last_removed = error_file;
+	if (++in->n_removed > TDFS_RECENT_MAX)
+		tdfs_error_file_end(in, in->removed);
+	in->backend.needs_expiry(in->backend.context);
 }
 
-void tdfs_note_end(struct tdfs_incoming *in, struct tdfs_note *note)
+void tdfs_error_file_end(struct tdfs_incoming *in, struct tdfs_error_file *error_file)
 {
-	*(note->previous_removed ? &note->previous_removed->next_removed : &in->removed) =
-		note->next_removed;
-	*(note->next_removed ? &note->next_removed->previous_removed : &in->last_removed) =
-		note->previous_removed;
-	note->removed = false;
+	*(error_file->previous_removed ? &error_file->previous_removed->next_removed
+				       : &in->removed) = error_file->next_removed;
+	*(error_file->next_removed ? &error_file->next_removed->previous_removed
+				   : &in->last_removed) = error_file->previous_removed;
+	error_file->removed = false;
 	in->n_removed--;
-	(void)tdfs_inode_set_name(in, &note->node, NULL);
-	tdfs_inode_settle(in, &note->node);
+	(void)tdfs_inode_set_name(in, &error_file->node, NULL);
+	tdfs_inode_settle(in, &error_file->node);
 }
 
-bool tdfs_note_known(const struct tdfs_note *note, const struct tdfs_caller *caller)
+bool tdfs_error_file_removable(const struct tdfs_error_file *error_file,
+			       const struct tdfs_caller *caller)
 {
-	return !note->removed || note->remover == caller->uid;
+	return !error_file->removed || error_file->remover == caller->uid;
 }
 
 /* ---- Lists -------------------------------------------------------------------------------- */

@@ -14,14 +14,14 @@
 
 /* ---- Read --------------------------------------------------------------------------------- */
 
-static int read_note(const struct tdfs_note *note, void *buffer, size_t size, uint64_t offset,
-		     size_t *got)
+static int read_error_file(const struct tdfs_error_file *error_file, void *buffer, size_t size,
+			   uint64_t offset, size_t *got)
 {
-	size_t left = offset < note->length ? note->length - (size_t)offset : 0;
+	size_t left = offset < error_file->length ? error_file->length - (size_t)offset : 0;
 
 	*got = size < left ? size : left;
 	if (*got > 0)
-		memcpy(buffer, note->text + offset, *got);
+		memcpy(buffer, error_file->text + offset, *got);
 	return 0;
 }
 
@@ -35,9 +35,10 @@ int tdfs_incoming_read(struct tdfs_incoming *in, struct tdfs_handle *handle, voi
 
 	if (!handle->reads)
 		return EBADF;
-	/* A note's text never changes, a staged file is there as long as the handle. */
+	/* An error file's text never changes, a staged file is there as long as the handle. */
 	if (!staged)
-		return read_note((struct tdfs_note *)handle->node, buffer, size, offset, got);
+		return read_error_file((struct tdfs_error_file *)handle->node, buffer, size, offset,
+				       got);
 	tdfs_lock(in);
 	base = staged->base;
 	/* A copy: an old file may be closed by a write that comes after its commit. */
@@ -70,7 +71,7 @@ int tdfs_incoming_read(struct tdfs_incoming *in, struct tdfs_handle *handle, voi
 	return 0;
 }
 
-/* ---- After a commit ---------------------------------------------------------------------- */
+/* ---- After a commit ----------------------------------------------------------------------- */
 
 /* A committed staged file gets a fresh staged file, behind its committed bytes. Gives the lock up.
  */
@@ -112,7 +113,7 @@ static int reopen(struct tdfs_incoming *in, struct tdfs_staged *staged)
 		tdfs_lock(in);
 		return 0;
 	}
-	tdfs_ghost_leave(in, staged);
+	tdfs_recent_leave(in, staged);
 	tdfs_staged_discard(in, staged);
 	staged->file = file;
 	staged->fd = fd;
@@ -195,7 +196,8 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	before = staged->size;
 	written->at = appends ? before : offset - staged->base;
 	/* From its beginning, by someone who came after the file was spoilt. */
-	if (staged->taint && written->at == 0 && !appends && handle->serial > staged->tainted)
+	if (staged->incomplete && written->at == 0 && !appends &&
+	    handle->serial > staged->incomplete_opens)
 		tdfs_staged_rewritten(in, staged);
 	if (written->at + size > staged->size)
 		staged->size = written->at + size; /* the next one that appends goes behind */
@@ -290,10 +292,10 @@ int tdfs_incoming_sync(struct tdfs_incoming *in, const struct tdfs_caller *calle
 /* ---- Attributes --------------------------------------------------------------------------- */
 
 /* rm and find ask for what they are about to remove. Everybody else is told that it has gone. */
-static bool is_gone(const struct tdfs_note *note, const struct tdfs_caller *caller)
+static bool is_gone(const struct tdfs_error_file *error_file, const struct tdfs_caller *caller)
 {
-	return note && note->removed && note->node.users == 0 && caller &&
-	       note->remover_tid != caller->tid;
+	return error_file && error_file->removed && error_file->node.users == 0 && caller &&
+	       error_file->remover_tid != caller->tid;
 }
 
 int tdfs_incoming_getattr(struct tdfs_incoming *in, const struct tdfs_caller *caller, uint64_t ino,
@@ -304,7 +306,7 @@ int tdfs_incoming_getattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 
 	tdfs_lock(in);
 	node = tdfs_inode_by_ino(in, ino);
-	if (node && is_gone(tdfs_note_of(node), caller)) {
+	if (node && is_gone(tdfs_error_file_of(node), caller)) {
 		why = ENOENT;
 	} else if (node) {
 		tdfs_inode_stat(node, st);
@@ -359,11 +361,12 @@ static int set_size(struct tdfs_incoming *in, struct tdfs_staged *staged,
 	if (staged->size == 0) {
 		staged->failed = 0;
 		tdfs_staged_rewritten(in, staged);
-	} else if (staged->note && !staged->taint && staged->writers == 0) {
+	} else if (staged->error_file && !staged->incomplete && staged->writers == 0) {
 		/* No close is on its way that would tell. */
-		tdfs_note_set(in, staged,
-			      "its size was changed after it was refused; close it once more, or "
-			      "rename it, to have it tried again");
+		tdfs_error_file_set(
+			in, staged,
+			"its size was changed after it was refused; close it once more, or "
+			"rename it, to have it tried again");
 	}
 	return 0;
 }
@@ -395,11 +398,11 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 			node->uid = change->st_uid;
 		if (what & TDFS_SET_GID)
 			node->gid = change->st_gid;
-		if (staged && staged->note) {
-			staged->note->node.mode = node->mode & 0444;
-			staged->note->node.uid = node->uid;
-			staged->note->node.gid = node->gid;
-			staged->note->node.ctime = now;
+		if (staged && staged->error_file) {
+			staged->error_file->node.mode = node->mode & 0444;
+			staged->error_file->node.uid = node->uid;
+			staged->error_file->node.gid = node->gid;
+			staged->error_file->node.ctime = now;
 		}
 		if (what & (TDFS_SET_ATIME | TDFS_SET_ATIME_NOW))
 			node->atime = what & TDFS_SET_ATIME_NOW ? now : change->st_atim;

@@ -29,7 +29,7 @@ bool tdfs_name_is_temporary(const char *name)
 	return false;
 }
 
-bool tdfs_name_is_note(const char *name)
+bool tdfs_name_is_error_file(const char *name)
 {
-	return ends_in(name, TDFS_NOTE_SUFFIX);
+	return ends_in(name, TDFS_ERROR_SUFFIX);
 }

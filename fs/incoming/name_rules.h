@@ -10,9 +10,9 @@
  * are kept aside. */
 bool tdfs_name_is_temporary(const char *name);
 
-#define TDFS_NOTE_SUFFIX ".error"
+#define TDFS_ERROR_SUFFIX ".error"
 
 /* NAME.error: where the reason of a refusal is read; no staged file may be called so. */
-bool tdfs_name_is_note(const char *name);
+bool tdfs_name_is_error_file(const char *name);
 
 #endif

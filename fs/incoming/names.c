@@ -15,14 +15,14 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			 const char *name, struct stat *st)
 {
 	struct tdfs_inode *node;
-	struct tdfs_note *note;
+	struct tdfs_error_file *error_file;
 	int why = 0;
 
 	tdfs_lock(in);
-	tdfs_ghosts_expire(in);
+	tdfs_recent_expire(in);
 	node = tdfs_inode_by_name(in, name);
-	note = tdfs_note_of(node);
-	if (node && tdfs_inode_is_ghost(node)) {
+	error_file = tdfs_error_file_of(node);
+	if (node && tdfs_inode_is_recent(node)) {
 		int wrote;
 
 		node->users++;
@@ -32,7 +32,7 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			why = TDFS_LATER;
 		else if (!wrote)
 			why = ENOENT;
-	} else if (!node || (note && !tdfs_note_known(note, caller))) {
+	} else if (!node || (error_file && !tdfs_error_file_removable(error_file, caller))) {
 		why = ENOENT;
 	}
 	if (why == 0) {
@@ -66,7 +66,7 @@ void tdfs_staged_cancel(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	void *file = staged->file;
 
-	tdfs_note_clear(in, staged);
+	tdfs_error_file_clear(in, staged);
 	(void)tdfs_inode_set_name(in, &staged->node, NULL);
 	staged->node.users++;
 	tdfs_unlock(in);
@@ -76,17 +76,17 @@ void tdfs_staged_cancel(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	tdfs_inode_settle(in, &staged->node);
 }
 
-static void unlink_note(struct tdfs_incoming *in, struct tdfs_inode *node)
+static void unlink_error_file(struct tdfs_incoming *in, struct tdfs_inode *node)
 {
-	struct tdfs_note *note = (struct tdfs_note *)node;
+	struct tdfs_error_file *error_file = (struct tdfs_error_file *)node;
 
-	if (note->removed) {
-		tdfs_note_end(in, note);
+	if (error_file->removed) {
+		tdfs_error_file_end(in, error_file);
 		return;
 	}
-	if (note->staged)
-		note->staged->note = NULL;
-	note->staged = NULL;
+	if (error_file->staged)
+		error_file->staged->error_file = NULL;
+	error_file->staged = NULL;
 	(void)tdfs_inode_set_name(in, node, NULL);
 	tdfs_inode_settle(in, node);
 }
@@ -101,16 +101,16 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 
 		if (!node)
 			return ENOENT;
-		if (!staged && !tdfs_note_known(tdfs_note_of(node), caller))
+		if (!staged && !tdfs_error_file_removable(tdfs_error_file_of(node), caller))
 			return ENOENT;
 		if (!tdfs_inode_checked(node, caller))
 			return ESTALE;
 		if (!staged) {
-			unlink_note(in, node);
+			unlink_error_file(in, node);
 			return 0;
 		}
 		if (staged->state == TDFS_OPEN) {
-			tdfs_note_remove(in, staged, caller);
+			tdfs_error_file_unlink(in, staged, caller);
 			tdfs_staged_cancel(in, staged);
 			return 0;
 		}
@@ -127,8 +127,8 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			return TDFS_LATER;
 		if (!wrote)
 			return ENOENT;
-		if (tdfs_inode_is_ghost(node)) {
-			tdfs_ghost_end(in, staged);
+		if (tdfs_inode_is_recent(node)) {
+			tdfs_recent_end(in, staged);
 			return 0;
 		}
 	}
@@ -140,7 +140,7 @@ int tdfs_incoming_unlink(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	int why;
 
 	tdfs_lock(in);
-	tdfs_ghosts_expire(in);
+	tdfs_recent_expire(in);
 	why = unlink_locked(in, caller, name);
 	tdfs_unlock(in);
 	return why;
@@ -186,22 +186,23 @@ static int check_target(struct rename *r)
 }
 
 /* NAME.error goes with NAME, where that is only renamed. */
-static void move_note(struct tdfs_incoming *in, struct tdfs_staged *staged)
+static void move_error_file(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	struct tdfs_note *before;
+	struct tdfs_error_file *before;
 	char *name = NULL;
 
-	if (!staged->note)
+	if (!staged->error_file)
 		return;
-	if (asprintf(&name, "%s" TDFS_NOTE_SUFFIX, staged->node.name) < 0) {
-		tdfs_note_clear(in, staged);
+	if (asprintf(&name, "%s" TDFS_ERROR_SUFFIX, staged->node.name) < 0) {
+		tdfs_error_file_clear(in, staged);
 		return;
 	}
-	before = tdfs_note_of(tdfs_inode_by_name(in, name));
+	before = tdfs_error_file_of(tdfs_inode_by_name(in, name));
 	if (before && before->removed)
-		tdfs_note_end(in, before);
-	if (tdfs_inode_by_name(in, name) || tdfs_inode_set_name(in, &staged->note->node, name) != 0)
-		tdfs_note_clear(in, staged);
+		tdfs_error_file_end(in, before);
+	if (tdfs_inode_by_name(in, name) ||
+	    tdfs_inode_set_name(in, &staged->error_file->node, name) != 0)
+		tdfs_error_file_clear(in, staged);
 	free(name);
 }
 
@@ -223,20 +224,20 @@ static int take_name(struct rename *r)
 		/* It came while we were busy, and stays. */
 		if (r->staged->state != TDFS_COMMITTED)
 			return ESTALE;
-		tdfs_ghost_end(in, r->staged);
+		tdfs_recent_end(in, r->staged);
 		return 0;
 	}
 	if (target && target->state == TDFS_COMMITTED) {
-		tdfs_ghost_end(in, target);
+		tdfs_recent_end(in, target);
 		target = NULL;
 	} else if (target) {
 		/* Both names change at once. */
-		tdfs_note_clear(in, target);
+		tdfs_error_file_clear(in, target);
 		(void)tdfs_inode_set_name(in, &target->node, NULL);
 	}
 	why = tdfs_inode_set_name(in, &r->staged->node, r->to);
 	if (why == 0)
-		move_note(in, r->staged);
+		move_error_file(in, r->staged);
 	if (target)
 		tdfs_staged_cancel(in, target);
 	return why;
@@ -268,7 +269,7 @@ static int put_aside(struct rename *r)
 {
 	int why = rename_on_disk(r);
 
-	r->staged->unasked = false;
+	r->staged->implicit = false;
 	return why ? why : take_name(r);
 }
 
@@ -283,8 +284,8 @@ static int rename_open(struct rename *r)
 		return put_aside(r);
 	/* Once, and before the scan: a writer that is killed meanwhile spoils it again. */
 	if (!r->forgiven && !staged->failed) {
-		free(staged->taint);
-		staged->taint = NULL;
+		free(staged->incomplete);
+		staged->incomplete = NULL;
 		staged->unanswered = false;
 	}
 	r->forgiven = true;
@@ -300,7 +301,7 @@ static int rename_open(struct rename *r)
 		if (result.unknown && staged->writers > 0 && staged->unclosed == 0)
 			return tdfs_staged_refuse(in, staged, EAGAIN, result.why);
 	}
-	staged->unasked = false;
+	staged->implicit = false;
 	if (commit) {
 		if (in->closing)
 			return EIO;
@@ -319,7 +320,7 @@ static int rename_open(struct rename *r)
 	answer = rename_on_disk(r);
 	if (answer)
 		return answer;
-	tdfs_note_clear(in, staged);
+	tdfs_error_file_clear(in, staged);
 	staged->answer = 0;
 	if (!commit)
 		staged->settled = staged->changes - 1; /* its next close tries again */
@@ -350,7 +351,7 @@ static int rename_locked(struct rename *r)
 	} else if (why == 0 && r->staged->state == TDFS_COMMITTED) {
 		if (tdfs_client_wrote(in, r->staged, r->caller) != 1)
 			why = ENOENT;
-		else if (!tdfs_inode_is_ghost(node))
+		else if (!tdfs_inode_is_recent(node))
 			why = AGAIN;
 		else
 			why = take_name(r);
@@ -372,12 +373,12 @@ int tdfs_incoming_rename(struct tdfs_incoming *in, const struct tdfs_caller *cal
 		return EINVAL;
 	if (strlen(to) > TDL_STAGED_NAME_MAX)
 		return ENAMETOOLONG;
-	if (tdfs_name_is_note(to) || tdfs_name_is_note(from))
+	if (tdfs_name_is_error_file(to) || tdfs_name_is_error_file(from))
 		return EPERM;
 	if (!caller->may_wait)
 		return TDFS_LATER;
 	tdfs_lock(in);
-	tdfs_ghosts_expire(in);
+	tdfs_recent_expire(in);
 	do
 		why = rename_locked(&r);
 	while (why == AGAIN);

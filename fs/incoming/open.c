@@ -51,7 +51,7 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 /* ---- Create ------------------------------------------------------------------------------- */
 
 /*
- * Makes a staged file under a name that is not listed; a ghost there ends. Gives the lock up
+ * Makes a staged file under a name that is not listed; a recent name there ends. Gives the lock up
  * meanwhile. EEXIST where somebody else was first.
  */
 static int make_staged(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
@@ -74,7 +74,7 @@ static int make_staged(struct tdfs_incoming *in, const char *name, mode_t mode, 
 		why = EEXIST;
 	} else {
 		if (node)
-			tdfs_ghost_end(in, tdfs_staged_of(node));
+			tdfs_recent_end(in, tdfs_staged_of(node));
 		staged = tdfs_staged_new(in, name, mode, uid, gid, file, fd);
 		why = staged ? 0 : ENOMEM;
 	}
@@ -115,14 +115,14 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 
 	if (strlen(name) > TDL_STAGED_NAME_MAX)
 		return ENAMETOOLONG;
-	if (tdfs_name_is_note(name))
+	if (tdfs_name_is_error_file(name))
 		return EPERM;
 	tdfs_lock(in);
 	if (in->closing) {
 		tdfs_unlock(in);
 		return EROFS;
 	}
-	tdfs_ghosts_expire(in);
+	tdfs_recent_expire(in);
 	do {
 		node = tdfs_inode_by_name(in, name);
 		if (node && tdfs_inode_listed(node)) {
@@ -165,9 +165,9 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 
 /*
  * A committed file is opened for writing. Its inode cannot become another file; so the name gets
- * a fresh staged file, where it is the writer's own ghost, and ESTALE makes the kernel look the
- * name up again. Where nothing is done with it then (Emacs looks at a file it has saved through a
- * descriptor that could write), it goes with the last handle.
+ * a fresh staged file, where it is a recent name of the writer's own, and ESTALE makes the kernel
+ * look the name up again. Where nothing is done with it then (Emacs looks at a file it has saved
+ * through a descriptor that could write), it goes with the last handle.
  */
 static int open_committed(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			  const struct tdfs_caller *caller)
@@ -185,18 +185,18 @@ static int open_committed(struct tdfs_incoming *in, struct tdfs_staged *staged,
 	if (!name)
 		return ENOMEM;
 	if (make_staged(in, name, node->mode, node->uid, node->gid, &fresh) == 0) {
-		fresh->unasked = true;
+		fresh->implicit = true;
 		tdfs_inode_appears(&fresh->node);
-		fresh->until = in->backend.now(in->backend.context) + TDFS_GHOST_MS;
+		fresh->until = in->backend.now(in->backend.context) + TDFS_RECENT_MS;
 		in->unopened = true;
-		in->backend.untidy(in->backend.context);
+		in->backend.needs_expiry(in->backend.context);
 	}
 	free(name);
 	return ESTALE;
 }
 
 /* One that has been looked up, through /proc/self/fd say, is not looked up again. */
-void tdfs_unopened_expire(struct tdfs_incoming *in)
+void tdfs_implicit_expire(struct tdfs_incoming *in)
 {
 	int64_t now = in->backend.now(in->backend.context);
 	struct tdfs_inode *node = in->unopened ? in->oldest : NULL;
@@ -205,7 +205,7 @@ void tdfs_unopened_expire(struct tdfs_incoming *in)
 	while (node) {
 		struct tdfs_staged *staged = tdfs_staged_of(node);
 
-		if (!staged || !staged->unasked || staged->opens > 0 || staged->changes > 0 ||
+		if (!staged || !staged->implicit || staged->opens > 0 || staged->changes > 0 ||
 		    !node->name || staged->state != TDFS_OPEN) {
 			node = node->next;
 		} else if (staged->until > now) {

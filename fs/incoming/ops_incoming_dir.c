@@ -215,7 +215,7 @@ static void put_files(struct listing *list, struct tdfs_incoming *in, off_t offs
 	while (tdfs_incoming_list(in, &at, name, &ino)) {
 		struct stat st = { .st_ino = ino, .st_mode = S_IFREG };
 
-		/* One that went meanwhile, or became somebody's ghost, is left out. */
+		/* One that went meanwhile, or became a recent name, is left out. */
 		if (list->plus && tdfs_incoming_lookup(in, &op.caller, name, &st) != 0)
 			continue;
 		if (!put(list, name, &st, (off_t)at + 2)) {

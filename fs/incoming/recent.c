@@ -11,83 +11,84 @@
 #include "incoming/state.h"
 
 /* Those that keep their file are the last ones of the list. */
-static void let_file_go(struct tdfs_incoming *in, struct tdfs_staged *staged)
+static void recent_close_file(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	if (!staged->keeps_file)
 		return;
 	staged->keeps_file = false;
-	in->n_ghost_files--;
-	if (in->ghost_files == staged)
-		in->ghost_files = staged->next_ghost;
+	in->n_recent_files--;
+	if (in->recent_files == staged)
+		in->recent_files = staged->next_recent;
 }
 
-static void take_out(struct tdfs_incoming *in, struct tdfs_staged *staged)
+static void recent_remove(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	if (!staged->lingers)
+	if (!staged->in_recent)
 		return;
-	let_file_go(in, staged);
-	*(staged->previous_ghost ? &staged->previous_ghost->next_ghost : &in->ghosts) =
-		staged->next_ghost;
-	*(staged->next_ghost ? &staged->next_ghost->previous_ghost : &in->last_ghost) =
-		staged->previous_ghost;
-	staged->previous_ghost = staged->next_ghost = NULL;
-	staged->lingers = false;
-	in->n_ghosts--;
+	recent_close_file(in, staged);
+	*(staged->previous_recent ? &staged->previous_recent->next_recent : &in->first_recent) =
+		staged->next_recent;
+	*(staged->next_recent ? &staged->next_recent->previous_recent : &in->last_recent) =
+		staged->previous_recent;
+	staged->previous_recent = staged->next_recent = NULL;
+	staged->in_recent = false;
+	in->n_recent--;
 }
 
-void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_staged *staged)
+void tdfs_recent_add(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	staged->until = in->backend.now(in->backend.context) + TDFS_GHOST_MS;
-	staged->lingers = true;
-	staged->previous_ghost = in->last_ghost;
-	*(in->last_ghost ? &in->last_ghost->next_ghost : &in->ghosts) = staged;
-	in->last_ghost = staged;
-	in->n_ghosts++;
+	staged->until = in->backend.now(in->backend.context) + TDFS_RECENT_MS;
+	staged->in_recent = true;
+	staged->previous_recent = in->last_recent;
+	*(in->last_recent ? &in->last_recent->next_recent : &in->first_recent) = staged;
+	in->last_recent = staged;
+	in->n_recent++;
 	staged->keeps_file = true;
-	in->n_ghost_files++;
-	if (!in->ghost_files)
-		in->ghost_files = staged;
-	while (in->n_ghost_files > TDFS_GHOST_FILES_MAX) {
-		struct tdfs_staged *oldest = in->ghost_files;
+	in->n_recent_files++;
+	if (!in->recent_files)
+		in->recent_files = staged;
+	while (in->n_recent_files > TDFS_RECENT_FILES_MAX) {
+		struct tdfs_staged *oldest = in->recent_files;
 
-		let_file_go(in, oldest);
+		recent_close_file(in, oldest);
 		/* Where it is being read, this is for the last handle. */
 		tdfs_inode_settle(in, &oldest->node);
 	}
-	tdfs_ghosts_expire(in);
-	in->backend.untidy(in->backend.context);
+	tdfs_recent_expire(in);
+	in->backend.needs_expiry(in->backend.context);
 }
 
-void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_staged *staged)
+void tdfs_recent_leave(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	take_out(in, staged);
+	recent_remove(in, staged);
 }
 
-void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_staged *staged)
+void tdfs_recent_end(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
-	take_out(in, staged);
+	recent_remove(in, staged);
 	tdfs_clients_clear(staged);
 	(void)tdfs_inode_set_name(in, &staged->node, NULL);
 	tdfs_inode_settle(in, &staged->node);
 }
 
-void tdfs_ghosts_expire(struct tdfs_incoming *in)
+void tdfs_recent_expire(struct tdfs_incoming *in)
 {
 	if (in->removed) {
 		int64_t now = in->backend.now(in->backend.context);
 
 		while (in->removed && in->removed->until <= now)
-			tdfs_note_end(in, in->removed);
+			tdfs_error_file_end(in, in->removed);
 	}
-	if (!in->ghosts)
+	if (!in->first_recent)
 		return;
 	for (int64_t now = in->backend.now(in->backend.context);
-	     in->ghosts && (in->ghosts->until <= now || in->n_ghosts > TDFS_GHOSTS_MAX);)
-		tdfs_ghost_end(in, in->ghosts);
+	     in->first_recent &&
+	     (in->first_recent->until <= now || in->n_recent > TDFS_RECENT_MAX);)
+		tdfs_recent_end(in, in->first_recent);
 }
 
 /* It still waits for the close of somebody else: the log says once who that is. */
-static void say_who(struct tdfs_incoming *in, struct tdfs_staged *staged, int64_t now)
+static void log_holder(struct tdfs_incoming *in, struct tdfs_staged *staged, int64_t now)
 {
 	char text[160];
 
@@ -97,18 +98,18 @@ static void say_who(struct tdfs_incoming *in, struct tdfs_staged *staged, int64_
 		in->waiting--;
 		return;
 	}
-	if (staged->waits_said || now - staged->waits_since < TDFS_WAITS_MS)
+	if (staged->waits_logged || now - staged->waits_since < TDFS_WAITS_MS)
 		return;
-	staged->waits_said = true;
+	staged->waits_logged = true;
 	if (staged->holder.process > 0)
 		snprintf(text, sizeof text, "still open in process %d (%s), not committed yet",
 			 (int)staged->holder.process, staged->holder.name);
 	else
 		snprintf(text, sizeof text, "still open somewhere, not committed yet");
-	in->backend.say(in->backend.context, staged->node.name, text);
+	in->backend.log(in->backend.context, staged->node.name, text);
 }
 
-static void say_what_waits(struct tdfs_incoming *in)
+static void log_waiting(struct tdfs_incoming *in)
 {
 	int64_t now = in->backend.now(in->backend.context);
 
@@ -117,20 +118,20 @@ static void say_what_waits(struct tdfs_incoming *in)
 		struct tdfs_staged *staged = tdfs_staged_of(node);
 
 		if (staged && staged->waits_since != 0)
-			say_who(in, staged, now);
+			log_holder(in, staged, now);
 	}
 }
 
-/* A committed file that was rewritten takes room on the disk for as long as it is a ghost. */
-bool tdfs_incoming_tidy(struct tdfs_incoming *in)
+/* A committed file that was rewritten takes room on the disk for as long as it is a recent name. */
+bool tdfs_incoming_expire(struct tdfs_incoming *in)
 {
 	bool more;
 
 	tdfs_lock(in);
-	tdfs_ghosts_expire(in);
-	tdfs_unopened_expire(in);
-	say_what_waits(in);
-	more = in->n_ghosts > 0 || in->removed || in->unopened || in->waiting > 0;
+	tdfs_recent_expire(in);
+	tdfs_implicit_expire(in);
+	log_waiting(in);
+	more = in->n_recent > 0 || in->removed || in->unopened || in->waiting > 0;
 	tdfs_unlock(in);
 	return more;
 }
@@ -153,8 +154,8 @@ void tdfs_incoming_copying(struct tdfs_incoming *in, const struct tdfs_caller *c
 
 static bool is_recent(const struct tdfs_staged *staged)
 {
-	return tdfs_inode_is_ghost(&staged->node) ||
-	       tdfs_time().tv_sec - staged->node.ctime.tv_sec <= TDFS_GHOST_MS / 1000;
+	return tdfs_inode_is_recent(&staged->node) ||
+	       tdfs_time().tv_sec - staged->node.ctime.tv_sec <= TDFS_RECENT_MS / 1000;
 }
 
 bool tdfs_incoming_copies(struct tdfs_incoming *in, const struct tdfs_caller *caller)
@@ -167,7 +168,7 @@ bool tdfs_incoming_copies(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	tdfs_lock(in);
 	for (size_t i = 0; i < TDFS_COPIERS; i++)
 		copies |= in->copiers[i].tid == caller->tid && in->copiers[i].until > now;
-	tdfs_ghosts_expire(in);
+	tdfs_recent_expire(in);
 	for (node = in->newest; node && !copies && seen < TDFS_COPIED_MAX;
 	     node = node->previous, seen++) {
 		const struct tdfs_staged *staged = tdfs_staged_of(node);

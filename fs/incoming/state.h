@@ -5,15 +5,15 @@
 /*
  * What the files of incoming/ share: the state behind incoming.h. Nobody else includes it.
  *
- * A node has an inode number: a staged file, or a note (NAME.error). A staged file goes
+ * A node has an inode number: a staged file, or an error file (NAME.error). A staged file goes
  *
  *     OPEN -> COMMITTING -> COMMITTED     a commit that succeeded
- *                        -> OPEN          one that was refused: answer, note
+ *                        -> OPEN          one that was refused: answer, error file
  *     COMMITTED -> OPEN                   bytes came through a descriptor that had not been seen
  *
  * It is frozen while COMMITTING: whoever wants to write to it, to open it for writing, to rename
  * or to remove it, waits. So it is while its bytes are cut or its name on disk changes. A staged
- * file that is COMMITTED and still has its name is a ghost.
+ * file that is COMMITTED and still has its name is a recent name.
  *
  * A handle for writing that no close has come for is open, or about to be: between our answer to
  * an open and the descriptor's appearance in /proc there is a moment. Only where each of them has
@@ -28,26 +28,26 @@
 
 #include "incoming/incoming.h"
 
-#define TDFS_GHOST_MS	     5000
-#define TDFS_GHOSTS_MAX	     65536u /* of some hundred bytes each */
-#define TDFS_GHOST_FILES_MAX 64u    /* of them, those whose staged file is kept open to be read */
-#define TDFS_WAITS_MS	     10000  /* until the log says who has a file that waits */
-#define TDFS_COPY_MS	     2000 /* from a folder's times to its mode, in a program that copies */
-#define TDFS_COPIERS	     8u
-#define TDFS_COPIED_MAX	     1024u /* of the newest files, whose writer counts as one */
-#define TDFS_TIDS	     8u
-#define TDFS_TABLES	     8u
-#define TDFS_CLIENTS_MAX     512u /* of one staged file that are remembered */
-#define TDFS_SCANS_MAX	     20	  /* that may fail, one after the other */
-#define TDFS_RETRY_MS	     20u
-#define TDFS_BEST_WRITE	     (1 << 20) /* what programs should write at once: one request */
-#define TDFS_EXEC_MS	     100 /* how long a descriptor that exec will close is waited for */
-#define TDFS_SCANS_MS	     200 /* and the scans of other closes, which have a limit of their own */
-#define TDFS_STEP_MS	     3u
+#define TDFS_RECENT_MS	      5000
+#define TDFS_RECENT_MAX	      65536u /* of some hundred bytes each */
+#define TDFS_RECENT_FILES_MAX 64u    /* of them, those whose staged file is kept open to be read */
+#define TDFS_WAITS_MS	      10000  /* until the log says who has a file that waits */
+#define TDFS_COPY_MS	      2000 /* from a folder's times to its mode, in a program that copies */
+#define TDFS_COPIERS	      8u
+#define TDFS_COPIED_MAX	      1024u /* of the newest files, whose writer counts as one */
+#define TDFS_TIDS	      8u
+#define TDFS_TABLES	      8u
+#define TDFS_CLIENTS_MAX      512u /* of one staged file that are remembered */
+#define TDFS_SCANS_MAX	      20   /* that may fail, one after the other */
+#define TDFS_RETRY_MS	      20u
+#define TDFS_BEST_WRITE	      (1 << 20) /* what programs should write at once: one request */
+#define TDFS_EXEC_MS	      100 /* how long a descriptor that exec will close is waited for */
+#define TDFS_SCANS_MS	      200 /* and the scans of other closes, which have a limit of their own */
+#define TDFS_STEP_MS	      3u
 
 enum tdfs_kind {
 	TDFS_STAGED,
-	TDFS_NOTE
+	TDFS_ERROR_FILE
 };
 enum tdfs_state {
 	TDFS_OPEN,
@@ -72,9 +72,9 @@ struct tdfs_inode {
 	struct timespec atime, mtime, ctime;
 };
 
-struct tdfs_note {
+struct tdfs_error_file {
 	struct tdfs_inode node;
-	struct tdfs_staged *staged; /* whose note it is; NULL: of none any more */
+	struct tdfs_staged *staged; /* whose error file it is; NULL: of none any more */
 	char *text;
 	size_t length;
 	/* Its file was removed, and it went with it; for a moment it can be removed by its name: by
@@ -83,7 +83,7 @@ struct tdfs_note {
 	uid_t remover;
 	pid_t remover_tid;
 	int64_t until;
-	struct tdfs_note *next_removed, *previous_removed;
+	struct tdfs_error_file *next_removed, *previous_removed;
 };
 
 /* A process that opened, wrote or closed a staged file. */
@@ -120,20 +120,21 @@ struct tdfs_staged {
 	unsigned
 		unclosed; /* of them, those that not one close has come for: they are surely open */
 	unsigned writing;
-	bool telling;	   /* the backend of bytes that were written */
-	bool queued;	   /* for its preparation */
-	bool preparing;	   /* the backend does; no commit meanwhile */
-	uint64_t prepared; /* its size when that was last tried */
-	unsigned scanning; /* closes whose scan of /proc is not over */
-	int failed;	   /* errno of a write that failed: there is a hole */
-	bool shrank;	   /* unasked: the kernel may take it for longer than it is */
-	char *taint;	   /* why it must not be committed */
-	uint64_t tainted;  /* `opens` then: later handles may rewrite it */
-	bool unanswered;   /* the mount ended before a close had its answer */
-	bool lost_holder;  /* somebody who held it has ended */
-	bool unasked;	   /* made for an open of a ghost: goes if nothing is done with it */
-	uid_t writer;	   /* who opened it last for writing */
-	struct tdfs_note *note;
+	bool telling;		   /* the backend of bytes that were written */
+	bool queued;		   /* for its preparation */
+	bool preparing;		   /* the backend does; no commit meanwhile */
+	uint64_t prepared;	   /* its size when that was last tried */
+	unsigned scanning;	   /* closes whose scan of /proc is not over */
+	int failed;		   /* errno of a write that failed: there is a hole */
+	bool shrank;		   /* implicitly: the kernel may take it for longer than it is */
+	char *incomplete;	   /* why it must not be committed */
+	uint64_t incomplete_opens; /* `opens` then: later handles may rewrite it */
+	bool unanswered;	   /* the mount ended before a close had its answer */
+	bool lost_holder;	   /* somebody who held it has ended */
+	bool implicit; /* created by reopening a committed name; removed at last close if not
+			  written */
+	uid_t writer;  /* who opened it last for writing */
+	struct tdfs_error_file *error_file;
 	struct tdfs_client *clients;
 	size_t n_clients;
 	uid_t users[TDFS_USERS_MAX]; /* who opened it for writing */
@@ -143,12 +144,12 @@ struct tdfs_staged {
 	unsigned next_table;
 	int64_t waits_since; /* that somebody else has it, for the log; 0: it does not wait */
 	struct tdfs_named_process holder;
-	bool waits_said;
+	bool waits_logged;
 	char *committed_name; /* its name then */
-	int64_t until;	      /* a ghost's end, or that of one `unasked` which nobody opens */
-	bool lingers;	      /* is in the list of ghosts */
+	int64_t until;	      /* when a recent name ends, or an implicit file that nobody opens */
+	bool in_recent;	      /* is in the list of recent names */
 	bool keeps_file;      /* and open for those who may read it */
-	struct tdfs_staged *next_ghost, *previous_ghost;
+	struct tdfs_staged *next_recent, *previous_recent;
 };
 
 struct tdfs_handle {
@@ -164,8 +165,8 @@ struct tdfs_handle {
 struct tdfs_daemon;
 
 /* A staged file that is no longer needed, to be closed when the lock is not held. */
-struct tdfs_trash {
-	struct tdfs_trash *next;
+struct tdfs_deferred_close {
+	struct tdfs_deferred_close *next;
 	void *file; /* NULL: only a descriptor of it */
 	int fd;
 };
@@ -195,23 +196,23 @@ struct tdfs_incoming {
 	void *names;
 	struct tdfs_inode *oldest, *newest;
 	struct tdfs_handle *handles;
-	struct tdfs_staged *ghosts, *last_ghost, *ghost_files;
-	unsigned n_ghosts, n_ghost_files;
-	struct tdfs_trash *trash;
+	struct tdfs_staged *first_recent, *last_recent, *recent_files;
+	unsigned n_recent, n_recent_files;
+	struct tdfs_deferred_close *deferred_closes;
 	unsigned committing; /* staged files being committed */
-	bool unopened;	     /* there may be some that are `unasked` and were never opened */
+	bool unopened;	     /* there may be some that are `implicit` and were never opened */
 	bool closing;	     /* no new commits but tdfs_incoming_settle()'s */
 	struct timespec changed;
 	struct tdfs_copier copiers[TDFS_COPIERS];
 	unsigned next_copier;
-	struct tdfs_note *removed, *last_removed; /* in the order of their ends */
+	struct tdfs_error_file *removed, *last_removed; /* in the order of their ends */
 	unsigned n_removed;
-	bool logged_hidden; /* said that /proc does not show all processes */
+	bool logged_hidden; /* logged that /proc does not show all processes */
 	unsigned waiting;   /* staged files that may have waits_since */
 };
 
 void tdfs_lock(struct tdfs_incoming *in);
-/* Clears the trash away, too. */
+/* Does the deferred closes, too. */
 void tdfs_unlock(struct tdfs_incoming *in);
 
 /* The rest with the lock held. */
@@ -225,7 +226,7 @@ struct tdfs_staged *tdfs_staged_new(struct tdfs_incoming *in, const char *name, 
 struct tdfs_inode *tdfs_inode_by_ino(struct tdfs_incoming *in, uint64_t ino);
 struct tdfs_inode *tdfs_inode_by_name(struct tdfs_incoming *in, const char *name);
 bool tdfs_inode_listed(const struct tdfs_inode *node);
-bool tdfs_inode_is_ghost(const struct tdfs_inode *node);
+bool tdfs_inode_is_recent(const struct tdfs_inode *node);
 /* Renames a node; NULL takes its name away. Nothing else may have the name. An errno. */
 int tdfs_inode_set_name(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name);
 void tdfs_inode_appears(struct tdfs_inode *node);
@@ -236,7 +237,7 @@ bool tdfs_inode_checked(const struct tdfs_inode *node, const struct tdfs_caller 
 /* Frees it where nothing refers to it any more. */
 void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node);
 void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st);
-struct tdfs_staged *tdfs_staged_of(struct tdfs_inode *node); /* NULL for a note */
+struct tdfs_staged *tdfs_staged_of(struct tdfs_inode *node); /* NULL for an error file */
 /* The name, a number behind it where something else is called so already. Free it. */
 char *tdfs_free_name(struct tdfs_incoming *in, const char *name);
 /* Frees what it has on disk and its descriptor, once the lock is not held. */
@@ -244,29 +245,30 @@ void tdfs_staged_discard(struct tdfs_incoming *in, struct tdfs_staged *staged);
 struct timespec tdfs_time(void);
 
 /* Puts NAME.error beside a staged file, in place of the one it had; takes it away. */
-void tdfs_note_set(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *text);
-void tdfs_note_clear(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_error_file_set(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *text);
+void tdfs_error_file_clear(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* The same, since the staged file is being removed: rm incoming/NAME* names both. */
-void tdfs_note_remove(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		      const struct tdfs_caller *caller);
+void tdfs_error_file_unlink(struct tdfs_incoming *in, struct tdfs_staged *staged,
+			    const struct tdfs_caller *caller);
 /* NULL for a staged file. */
-struct tdfs_note *tdfs_note_of(struct tdfs_inode *node);
+struct tdfs_error_file *tdfs_error_file_of(struct tdfs_inode *node);
 /* One that was removed ends. */
-void tdfs_note_end(struct tdfs_incoming *in, struct tdfs_note *note);
+void tdfs_error_file_end(struct tdfs_incoming *in, struct tdfs_error_file *error_file);
 /* Whether it can be removed once more by the caller. */
-bool tdfs_note_known(const struct tdfs_note *note, const struct tdfs_caller *caller);
+bool tdfs_error_file_removable(const struct tdfs_error_file *error_file,
+			       const struct tdfs_caller *caller);
 
 /* recent.c */
-void tdfs_ghost_add(struct tdfs_incoming *in, struct tdfs_staged *staged);
-void tdfs_ghosts_expire(struct tdfs_incoming *in);
-/* It is no ghost any more, but lives on under its name. */
-void tdfs_ghost_leave(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_recent_add(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_recent_expire(struct tdfs_incoming *in);
+/* It is recent no longer, but lives on under its name. */
+void tdfs_recent_leave(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* The name goes; a staged file that nobody reads goes too. */
-void tdfs_ghost_end(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_recent_end(struct tdfs_incoming *in, struct tdfs_staged *staged);
 
 /* open.c */
 /* Those end that were made for an open which never came. Gives the lock up meanwhile. */
-void tdfs_unopened_expire(struct tdfs_incoming *in);
+void tdfs_implicit_expire(struct tdfs_incoming *in);
 
 /* names.c */
 /* A listed staged file loses its name and what it has on disk; who has it open may go on. Gives the
@@ -297,8 +299,8 @@ struct tdfs_scan_result {
 };
 /* Whether the thread, which used the staged file, is known to belong to the process. */
 bool tdfs_client_is_process(struct tdfs_staged *staged, pid_t tid, pid_t process);
-/* Scans who holds the staged file, marks it tainted where a writer is being killed. Gives the lock
- * up meanwhile. */
+/* Scans who holds the staged file, marks it incomplete where a writer is being killed. Gives the
+ * lock up meanwhile. */
 enum tdfs_scan_kind {
 	TDFS_SCAN_KILLED,
 	TDFS_SCAN_HOLDERS
@@ -316,7 +318,7 @@ int tdfs_staged_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged, u
 /* Its descriptor goes, where nobody needs it; comes again (an errno; gives the lock up). */
 void tdfs_staged_close_fd(struct tdfs_incoming *in, struct tdfs_staged *staged);
 int tdfs_staged_open_fd(struct tdfs_incoming *in, struct tdfs_staged *staged);
-/* What its note says is kept on disk. Gives the lock up. */
+/* What its error file says is kept on disk. Gives the lock up. */
 void tdfs_staged_keep_reason(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* Its owner and mode are kept on disk. Gives the lock up. */
 void tdfs_staged_keep_owner(struct tdfs_incoming *in, struct tdfs_staged *staged);

@@ -519,7 +519,7 @@ static void operation(void)
 	case 23:
 		world.now += 1 + next(8) * 900;
 		trace("it is %d", (int)world.now);
-		(void)tdfs_incoming_tidy(in);
+		(void)tdfs_incoming_expire(in);
 		break;
 	case 24:
 		world.code = (int[]){ TDL_OK, TDL_ERR_SCHEMA, TDL_ERR_IO, TDL_ERR_PUBLISHED,

@@ -14,28 +14,29 @@
 #define FILES	  512
 #define ROWS	  4096
 #define BYTES_MAX 4000
-#define GHOST_MS  5000
+#define RECENT_MS 5000
 
 struct file {
 	uint64_t ino;
 	char name[256]; /* "": none, or not known yet */
-	bool gone;	/* by the user's own doing, or with the last handle where it was unasked */
-	bool unasked;	/* made for an open of a ghost, and nothing was done with it */
+	bool gone;	/* by the user's own doing, or with the last handle where it was implicit */
+	bool implicit;	/* created by reopening a recent name, and nothing was done with it */
 	bool committed; /* all there is of it */
 	int64_t when;	/* it was */
 	uint64_t base;	/* bytes committed before these */
 	char bytes[BYTES_MAX];
 	size_t size;
 	bool touched; /* since the last outcome */
-	bool silent;  /* the last change was none that a close follows, or its note was removed */
-	bool failed;  /* a write */
-	bool spoilt;  /* once, perhaps: by a write or a commit that failed, or a killed writer */
-	bool tainted; /* by a killed writer */
-	bool killed;  /* one was, once: when that is found out is not known */
-	unsigned tainted_at; /* open files after this one may rewrite it */
+	bool silent; /* the last change was none that a close follows, or its error file was removed
+		      */
+	bool failed; /* a write */
+	bool spoilt; /* once, perhaps: by a write or a commit that failed, or a killed writer */
+	bool incomplete;	/* by a killed writer */
+	bool killed;		/* one was, once: when that is found out is not known */
+	unsigned incomplete_at; /* open files after this one may rewrite it */
 	uint64_t friends; /* processes, by number, that opened it for writing, or wrote or renamed
 			     it */
-	uint64_t writers; /* those of them since the last ghost of it ended */
+	uint64_t writers; /* those of them since its last recent name ended */
 	int code;	  /* of its last commit */
 	unsigned refused_at; /* that was refused: the open files then; 0: it was not */
 };
@@ -44,7 +45,7 @@ static struct file files[FILES], *committing;
 static unsigned count, rows, newest;
 static uint8_t committed[ROWS];
 static char renaming[32];
-static bool was_committed, had_note; /* before the rename */
+static bool was_committed, had_error_file; /* before the rename */
 
 void must_at(bool holds, const char *what, int line)
 {
@@ -87,7 +88,7 @@ static bool is_refused(const struct file *file)
 	return !file->committed && file->refused_at > 0 && !file->touched;
 }
 
-static bool is_note(const char *name)
+static bool is_error_file(const char *name)
 {
 	return ends(name, ".error");
 }
@@ -115,7 +116,7 @@ static struct file *by_name(const char *name)
 	return NULL;
 }
 
-static bool has_note(const struct file *file)
+static bool has_error_file(const struct file *file)
 {
 	uint64_t offset = 0, ino;
 	char name[256];
@@ -134,10 +135,11 @@ static uint64_t bit(const struct process *process)
 	return UINT64_C(1) << (process->id - 100);
 }
 
-/* Opened by the writer of a ghost and closed with nothing done: it goes with the last handle. */
+/* Opened by the writer of a recent name and closed with nothing done: it goes with the last handle.
+ */
 static bool may_go(const struct file *file)
 {
-	return file->unasked && file->size == 0 && file->base == 0 && !world_is_open(file->ino);
+	return file->implicit && file->size == 0 && file->base == 0 && !world_is_open(file->ino);
 }
 
 /* Only what was committed gives its name up without being asked, and what goes by itself. */
@@ -175,8 +177,8 @@ static void next_part(struct file *file)
 {
 	file->base += file->size;
 	file->size = 0;
-	/* Whose rows are committed is forgotten with the ghost. */
-	if (file->gone || file->name[0] == '\0' || world.now >= file->when + GHOST_MS)
+	/* Whose rows are committed is forgotten with the recent name. */
+	if (file->gone || file->name[0] == '\0' || world.now >= file->when + RECENT_MS)
 		file->writers = 0;
 	file->committed = file->gone = false;
 	file->code = 0;
@@ -220,10 +222,10 @@ void model_opened(const struct process *process, uint64_t ino, int flags)
 		file->base = 0;
 		resize(file, 0);
 		file->touched = true;
-		file->unasked = file->silent = file->tainted = file->failed = false;
+		file->implicit = file->silent = file->incomplete = file->failed = false;
 	}
 	if (file->base == 0 && file->size == 0)
-		file->tainted = false;
+		file->incomplete = false;
 	befriend(file, process);
 }
 
@@ -249,11 +251,11 @@ void model_wrote(const struct process *process, const struct open_file *open, co
 		next_part(file);
 	at = (size_t)(offset - file->base);
 	file->touched = true;
-	file->unasked = file->silent = false;
+	file->implicit = file->silent = false;
 	befriend(file, process);
-	if (file->tainted && at == 0 && (!(open->flags & O_APPEND) || file->size > 0) &&
-	    open->serial > file->tainted_at)
-		file->tainted = false;
+	if (file->incomplete && at == 0 && (!(open->flags & O_APPEND) || file->size > 0) &&
+	    open->serial > file->incomplete_at)
+		file->incomplete = false;
 	if (why != 0) {
 		must(done == 0, "a write that failed wrote nothing");
 		file->failed = file->spoilt = true;
@@ -270,7 +272,7 @@ void model_cut(uint64_t ino, uint64_t size, int why)
 	struct file *file = by_ino(ino);
 
 	if (file == NULL) {
-		must(why == EPERM, "a note is not cut");
+		must(why == EPERM, "an error file is not cut");
 		return;
 	}
 	if (size < file->base + (file->committed ? file->size : 0)) {
@@ -283,10 +285,10 @@ void model_cut(uint64_t ino, uint64_t size, int why)
 		next_part(file);
 	resize(file, (size_t)(size - file->base));
 	file->touched = true;
-	file->unasked = false;
+	file->implicit = false;
 	file->silent = true;
 	if (file->size == 0)
-		file->tainted = file->failed = false;
+		file->incomplete = file->failed = false;
 }
 
 void model_read(uint64_t ino, const char *bytes, size_t got, uint64_t offset, int why)
@@ -327,8 +329,8 @@ void model_killed(const struct process *process, uint64_t ino)
 	if (file == NULL || file->committed || !is_ordinary(file->name) ||
 	    !(file->writers & bit(process)) || committing == file)
 		return;
-	file->tainted = true;
-	file->tainted_at = newest;
+	file->incomplete = true;
+	file->incomplete_at = newest;
 }
 
 void model_closed(const struct process *process, const struct open_file *open, int answer,
@@ -361,12 +363,12 @@ void model_seen(const struct process *process, const char *name, const struct st
 {
 	struct file *file = by_ino(st->st_ino);
 
-	if (is_note(name))
+	if (is_error_file(name))
 		return;
 	if (file == NULL) {
-		/* A ghost that its writer opened for writing gives way to an empty file. */
+		/* A recent name that its writer opened for writing gives way to an empty file. */
 		must(st->st_size == 0, "what nobody wrote is empty");
-		add(name, st->st_ino)->unasked = true;
+		add(name, st->st_ino)->implicit = true;
 		return;
 	}
 	if (file->name[0] != '\0')
@@ -376,8 +378,8 @@ void model_seen(const struct process *process, const char *name, const struct st
 		must((uint64_t)st->st_size == file->base + file->size, "sizes are true");
 	if (!file->committed)
 		return;
-	must(file->friends & bit(process), "strangers see no ghost");
-	must(world.now < file->when + GHOST_MS, "ghosts end");
+	must(file->friends & bit(process), "others see no recent name");
+	must(world.now < file->when + RECENT_MS, "recent names end");
 }
 
 void model_not_seen(const struct process *process, const char *name)
@@ -387,9 +389,9 @@ void model_not_seen(const struct process *process, const char *name)
 	if (file == NULL)
 		return;
 	if (file->committed)
-		must(!(file->writers & bit(process)) || world.now >= file->when + GHOST_MS ||
+		must(!(file->writers & bit(process)) || world.now >= file->when + RECENT_MS ||
 			     world.slows > 0,
-		     "writers see their ghosts");
+		     "writers see their recent names");
 	else
 		must(may_go(file), "what is not committed is found");
 }
@@ -410,9 +412,9 @@ void model_renames(const struct process *process, uint64_t ino, const char *to)
 
 	snprintf(renaming, sizeof renaming, "%s", to);
 	was_committed = file != NULL && file->committed;
-	had_note = file != NULL && is_refused(file) && has_note(file);
-	if (file != NULL && !file->committed && !is_note(to))
-		file->tainted = false;
+	had_error_file = file != NULL && is_refused(file) && has_error_file(file);
+	if (file != NULL && !file->committed && !is_error_file(to))
+		file->incomplete = false;
 }
 
 void model_renamed(const struct process *process, uint64_t ino, const char *from, const char *to,
@@ -422,21 +424,21 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 
 	renaming[0] = '\0';
 	if (file == NULL) {
-		must(why != 0, "a note is not renamed");
+		must(why != 0, "an error file is not renamed");
 		return;
 	}
 	if (why != 0 && (was_committed || !file->committed || file->code != TDL_ERR_PUBLISHED))
 		return;
 	must(strcmp(file->name, from) == 0 || file->name[0] == '\0', "it had the old name");
 	replace(to, file);
-	file->tainted = file->unasked = false;
+	file->incomplete = file->implicit = false;
 	snprintf(file->name, sizeof file->name, "%s", to);
 	if (file->committed) {
 		befriend(file, process);
 		return;
 	}
-	if (had_note && !is_ordinary(to))
-		must(has_note(file), "why it was refused goes with what is only renamed");
+	if (had_error_file && !is_ordinary(to))
+		must(has_error_file(file), "why it was refused goes with what is only renamed");
 	if (world.slows == 0 && is_ordinary(to) && file->size > 0 && !is_blank(file))
 		must(world_holds(ino, 0) || world_is_unclosed(ino),
 		     "a rename to an ordinary name commits");
@@ -450,7 +452,7 @@ void model_unlinked(const struct process *process, const char *name, int why)
 
 	if (why != 0)
 		return;
-	if (is_note(name)) {
+	if (is_error_file(name)) {
 		for (unsigned i = 0; i < count; i++) {
 			size_t n = strlen(files[i].name);
 
@@ -462,7 +464,7 @@ void model_unlinked(const struct process *process, const char *name, int why)
 	file = by_name(name);
 	must(file != NULL, "what is removed was there");
 	if (file->committed)
-		must(file->friends & bit(process), "strangers remove no ghost");
+		must(file->friends & bit(process), "others remove no recent name");
 	file->gone = file->gone || !file->committed;
 	file->name[0] = '\0';
 }
@@ -493,7 +495,7 @@ int model_commits(const char *source, const char *bytes, size_t n)
 	must(n > 0, "nothing is not committed");
 	must(is_ordinary(source), "a temporary name is not committed");
 	must(!file->failed, "a file with a hole is not committed");
-	must(!file->tainted || world.slows > 0, "a killed writer's file is not committed");
+	must(!file->incomplete || world.slows > 0, "a killed writer's file is not committed");
 	must(!world_holds_unpassed(file->ino, 0), "what is held is not committed");
 	committing = file;
 	if (memchr(bytes, '\0', n) != NULL)
@@ -542,13 +544,13 @@ static void check_listed(struct file *file, const char *name)
 	/* A file with a hole is given up when it is closed. */
 	if (file->failed && (uint64_t)st.st_size == file->base) {
 		resize(file, 0);
-		file->failed = world_is_open(file->ino) && !has_note(file);
+		file->failed = world_is_open(file->ino) && !has_error_file(file);
 	}
 	must((uint64_t)st.st_size == file->base + file->size, "sizes are true");
 	/* Nothing is said of a file without rows. */
 	if (!is_blank(file) && file->touched && !file->silent && is_ordinary(name) &&
 	    !world_is_open(file->ino) && !world.closing)
-		must(has_note(file), "what is not committed has a note that says why");
+		must(has_error_file(file), "what is not committed has an error file that says why");
 }
 
 void model_check(void)
@@ -560,11 +562,11 @@ void model_check(void)
 	while (tdfs_incoming_list(in, &offset, name, &ino)) {
 		struct file *file = by_ino(ino);
 
-		if (is_note(name))
+		if (is_error_file(name))
 			continue;
 		if (file == NULL) {
 			file = add(name, ino);
-			file->unasked = true;
+			file->implicit = true;
 		}
 		must(!listed[file - files], "nothing is listed twice");
 		listed[file - files] = true;

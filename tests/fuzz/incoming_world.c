@@ -340,11 +340,11 @@ void world_find(void)
 	}
 }
 
-static void play_untidy(void *context)
+static void play_needs_expiry(void *context)
 {
 }
 
-static void play_say(void *context, const char *name, const char *text)
+static void play_log(void *context, const char *name, const char *text)
 {
 }
 
@@ -373,8 +373,8 @@ void world_begin(void)
 						     .scan = play_scan,
 						     .find = play_find,
 						     .wait = play_wait,
-						     .untidy = play_untidy,
-						     .say = play_say,
+						     .needs_expiry = play_needs_expiry,
+						     .log = play_log,
 						     .to_errno = play_errno };
 
 	memset(&world, 0, sizeof world);

@@ -223,13 +223,13 @@ static void play_wait(void *context, unsigned ms)
 		world.held = false;
 }
 
-static void play_untidy(void *context)
+static void play_needs_expiry(void *context)
 {
 }
 
-static void play_say(void *context, const char *name, const char *text)
+static void play_log(void *context, const char *name, const char *text)
 {
-	snprintf(world.said, sizeof world.said, "%s: %s", name ? name : "", text);
+	snprintf(world.logged, sizeof world.logged, "%s: %s", name ? name : "", text);
 }
 
 static int play_errno(const tdl_error *error)
@@ -257,8 +257,8 @@ void play_setup(void)
 					.scan = play_scan,
 					.find = play_find,
 					.wait = play_wait,
-					.untidy = play_untidy,
-					.say = play_say,
+					.needs_expiry = play_needs_expiry,
+					.log = play_log,
 					.to_errno = play_errno };
 
 	memset(&world, 0, sizeof world);
@@ -426,7 +426,7 @@ const char *listing(void)
 	return names;
 }
 
-const char *note(const char *name)
+const char *error_text(const char *name)
 {
 	static char text[512];
 	struct tdfs_handle *handle;

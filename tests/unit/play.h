@@ -33,7 +33,7 @@ struct world {
 	unsigned waits; /* until this many waits have passed */
 	pid_t killed;	/* a process that is being killed */
 	int signal;	/* by this; 0: 9 */
-	char committed[4096], source[256], said[512];
+	char committed[4096], source[256], logged[512];
 	char told[256]; /* of writes and cuts, in the order in which the disk hears of them */
 	char owned[320], reason[512]; /* what was last kept on disk */
 	uid_t uid;
@@ -73,7 +73,7 @@ int unlink_it(pid_t tid, const char *name);
 int write_staged(pid_t tid, const char *name, const char *text);
 /* The names listed, with blanks between. */
 const char *listing(void);
-/* The text of a note. */
-const char *note(const char *name);
+/* The text of an error file. */
+const char *error_text(const char *name);
 
 #endif

@@ -74,7 +74,7 @@ Test(incoming, release_tells_the_log)
 	write_at(7, handle, "x\n", 0);
 	world.code = TDL_ERR_SCHEMA;
 	release(handle);
-	cr_expect_str_eq(world.said, "a: a:1: bad");
+	cr_expect_str_eq(world.logged, "a: a:1: bad");
 	cr_expect_str_eq(listing(), "a a.error");
 }
 
@@ -278,7 +278,7 @@ Test(incoming, refused_and_mended)
 	world.code = TDL_ERR_SCHEMA;
 	cr_expect_eq(write_staged(7, "a", "x\n"), EINVAL);
 	cr_expect_str_eq(listing(), "a a.error");
-	cr_expect_str_eq(note("a.error"), "a:1: bad\n");
+	cr_expect_str_eq(error_text("a.error"), "a:1: bad\n");
 	world.code = TDL_OK;
 	cr_expect_eq(write_staged(8, "a", "y\n"), 0);
 	cr_expect_str_eq(world.committed, "y\n");
@@ -341,7 +341,8 @@ Test(incoming, truncated_by_name_it_is_tried_at_the_next_close)
 					   TDFS_SET_SIZE, &st),
 		     0);
 	cr_expect_str_eq(listing(), "a a.error");
-	cr_expect(strstr(note("a.error"), "changed after it was refused"), "%s", note("a.error"));
+	cr_expect(strstr(error_text("a.error"), "changed after it was refused"), "%s",
+		  error_text("a.error"));
 	world.code = TDL_OK;
 	handle = reopen(8, "a", O_RDWR);
 	cr_expect_eq(flush(8, handle), 0);
@@ -389,7 +390,7 @@ Test(incoming, a_note_that_went_with_its_file_is_removed_already)
 	for (int i = 0; i < 2; i++) {
 		write_staged(7, "a", "x\n");
 		cr_expect_str_eq(listing(), "a a.error");
-		cr_expect_str_eq(note("a.error"), "a:1: bad\n");
+		cr_expect_str_eq(error_text("a.error"), "a:1: bad\n");
 		cr_expect_eq(unlink_it(7, "a"), 0);
 	}
 	write_staged(7, "b", "x\n");
@@ -398,10 +399,10 @@ Test(incoming, a_note_that_went_with_its_file_is_removed_already)
 	cr_expect_eq(unlink_it(7, "a.tmp"), 0);
 	/* and is for a moment only. */
 	world.now += 4900;
-	cr_expect(tdfs_incoming_tidy(in));
+	cr_expect(tdfs_incoming_expire(in));
 	cr_expect_eq(unlink_it(7, "a.error"), 0);
 	world.now += 200;
-	cr_expect_not(tdfs_incoming_tidy(in));
+	cr_expect_not(tdfs_incoming_expire(in));
 	cr_expect_eq(unlink_it(7, "a.tmp.error"), ENOENT);
 }
 
@@ -435,7 +436,7 @@ Test(incoming, whoever_copies_a_folder)
 	cr_expect(tdfs_incoming_copies(in, &cp));
 }
 
-Test(incoming, notes_are_not_written)
+Test(incoming, error_files_are_not_written)
 {
 	struct tdfs_handle *handle;
 	struct tdfs_caller caller = who(7);
@@ -521,7 +522,7 @@ Test(incoming, a_killed_writer_publishes_nothing)
 	release(handle);
 	cr_expect_eq(world.commits, 0);
 	cr_expect_str_eq(listing(), "a a.error");
-	cr_expect_not_null(strstr(note("a.error"), "killed by signal 9"));
+	cr_expect_not_null(strstr(error_text("a.error"), "killed by signal 9"));
 }
 
 Test(incoming, also_what_it_wrote_long_after_a_publish)
@@ -531,7 +532,7 @@ Test(incoming, also_what_it_wrote_long_after_a_publish)
 	write_at(7, handle, "x\n", 0);
 	cr_expect_eq(flush(7, handle), 0);
 	world.now += 6000;
-	cr_expect_not(tdfs_incoming_tidy(in));
+	cr_expect_not(tdfs_incoming_expire(in));
 	/* A descriptor that was on its way meanwhile. */
 	cr_expect_eq(write_at(7, handle, "y\n", 2), 0);
 	world.killed = 7;

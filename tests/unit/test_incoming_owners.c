@@ -253,11 +253,11 @@ Test(owners, what_was_said_is_said_again)
 	adopt("half", "x\n", NULL);
 	adopt("odd", "x\n", "nonsense");
 	adopt("empty", "", NULL);
-	cr_expect_str_eq(note("refused.error"), "refused:1: bad\n");
-	cr_expect_str_eq(note("killed.error"), "incomplete: its writer p was killed\n");
-	cr_expect_str_eq(note("hole.error"), "not committed: a write failed\n");
-	cr_expect_eq(strncmp(note("half.error"), "incomplete: the mount ended", 27), 0);
-	cr_expect_eq(strncmp(note("odd.error"), "incomplete: the mount ended", 27), 0);
+	cr_expect_str_eq(error_text("refused.error"), "refused:1: bad\n");
+	cr_expect_str_eq(error_text("killed.error"), "incomplete: its writer p was killed\n");
+	cr_expect_str_eq(error_text("hole.error"), "not committed: a write failed\n");
+	cr_expect_eq(strncmp(error_text("half.error"), "incomplete: the mount ended", 27), 0);
+	cr_expect_eq(strncmp(error_text("odd.error"), "incomplete: the mount ended", 27), 0);
 	cr_expect_eq(lookup(7, "empty.error", NULL), 0);
 	cr_assert_neq(lookup(7, "refused", &st), 0);
 	cr_expect_eq(st.st_mode, S_IFREG | 0640);
@@ -266,7 +266,7 @@ Test(owners, what_was_said_is_said_again)
 	cr_expect_eq(st.st_mode, S_IFREG | 0440);
 	/* What is all there is tried again by whoever adds to it; what is half is not. */
 	world.now += 10000;
-	(void)tdfs_incoming_tidy(in);
+	(void)tdfs_incoming_expire(in);
 	cr_expect_eq(world.commits, 0);
 	tdfs_incoming_settle(in);
 	cr_expect_eq(world.commits, 0);

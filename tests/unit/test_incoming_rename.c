@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names in incoming/, ghosts, what comes after a commit, two at once, and the ends of a mount.
+ * Names in incoming/, recent names, what comes after a commit, two at once, and the ends of a
+ * mount.
  */
 #include "play.h"
 
@@ -44,7 +45,7 @@ Test(incoming_names, what_was_refused_can_be_put_aside)
 	cr_expect_eq(write_staged(7, "new", "x\n"), 0);
 	cr_expect_eq(rename_it(7, "a", "a.bak"), 0);
 	cr_expect_str_eq(listing(), "a.bak a.bak.error");
-	cr_expect_str_eq(note("a.bak.error"), "a:1: bad\n");
+	cr_expect_str_eq(error_text("a.bak.error"), "a:1: bad\n");
 	cr_expect_eq(rename_it(7, "new", "a"), 0);
 	cr_expect_eq(world.commits, 1);
 	/* Under an ordinary name it is tried again, wherever it was meanwhile. */
@@ -248,9 +249,9 @@ Test(incoming_names, names_too_long)
 	cr_expect_eq(rename_it(7, ".a", name), 0);
 }
 
-/* ---- Ghosts ------------------------------------------------------------------------------- */
+/* ---- Recent names ------------------------------------------------------------------------- */
 
-Test(incoming_names, a_ghost_is_there_for_its_writer_only)
+Test(incoming_names, a_recent_name_is_there_for_its_writer_only)
 {
 	struct stat st;
 
@@ -267,7 +268,7 @@ Test(incoming_names, a_ghost_is_there_for_its_writer_only)
 	cr_expect_eq(world.commits, 1);
 }
 
-Test(incoming_names, a_ghost_opened_for_nothing_leaves_nothing)
+Test(incoming_names, a_recent_name_opened_for_nothing_leaves_nothing)
 {
 	struct tdfs_handle *handle, *other;
 
@@ -291,7 +292,7 @@ Test(incoming_names, a_ghost_opened_for_nothing_leaves_nothing)
 }
 
 /* Its inode number was asked for, not its name. */
-Test(incoming_names, a_ghost_opened_by_its_number_leaves_nothing_for_long)
+Test(incoming_names, a_recent_name_opened_by_its_number_leaves_nothing_for_long)
 {
 	struct tdfs_caller caller = who(7);
 	struct tdfs_handle *handle;
@@ -300,21 +301,21 @@ Test(incoming_names, a_ghost_opened_by_its_number_leaves_nothing_for_long)
 	write_staged(7, "a", "x\n");
 	ino = lookup(7, "a", NULL);
 	cr_expect_eq(tdfs_incoming_open(in, &caller, ino, O_WRONLY, &handle), ESTALE);
-	cr_expect(tdfs_incoming_tidy(in));
+	cr_expect(tdfs_incoming_expire(in));
 	cr_expect_str_eq(listing(), "a");
 	world.now += 5000;
-	cr_expect_not(tdfs_incoming_tidy(in));
+	cr_expect_not(tdfs_incoming_expire(in));
 	cr_expect_str_eq(listing(), "");
 }
 
-Test(incoming_names, a_ghost_ends)
+Test(incoming_names, a_recent_name_ends)
 {
 	write_staged(7, "a", "x\n");
 	world.now += 4999;
-	cr_expect(tdfs_incoming_tidy(in));
+	cr_expect(tdfs_incoming_expire(in));
 	cr_expect_neq(lookup(7, "a", NULL), 0);
 	world.now += 1;
-	cr_expect_not(tdfs_incoming_tidy(in));
+	cr_expect_not(tdfs_incoming_expire(in));
 	cr_expect_eq(lookup(7, "a", NULL), 0);
 }
 
@@ -332,7 +333,7 @@ Test(incoming_names, opened_for_writing_it_is_a_fresh_file)
 	cr_expect_str_eq(world.committed, "x\ny\n", "no row twice");
 }
 
-Test(incoming_names, ghosts_are_not_hoarded)
+Test(incoming_names, recent_names_are_not_hoarded)
 {
 	char name[16];
 
@@ -345,7 +346,7 @@ Test(incoming_names, ghosts_are_not_hoarded)
 }
 
 /* Whoever looks at his file a moment after its close finds it, whatever others drop meanwhile. */
-Test(incoming_names, ghosts_last_as_long_beside_many_others)
+Test(incoming_names, recent_names_last_as_long_beside_many_others)
 {
 	struct tdfs_handle *reader;
 	char name[16], text[8];
@@ -383,7 +384,7 @@ Test(incoming_names, nor_is_what_the_kernel_remembers_of_them)
 	write_at(7, handle, "x\n", 0);
 	cr_expect_eq(flush(7, handle), 0);
 	world.now += 5000;
-	cr_expect_not(tdfs_incoming_tidy(in));
+	cr_expect_not(tdfs_incoming_expire(in));
 	cr_expect_eq(lookup(7, "a", NULL), 0);
 	cr_expect_eq(tdfs_incoming_getattr(in, NULL, FIRST, &st), 0, "it is open");
 	release(handle);
@@ -408,7 +409,7 @@ Test(incoming_names, nor_the_writers_of_what_was_removed)
 	tdfs_process_unref(writer);
 }
 
-/* ---- After a commit ---------------------------------------------------------------------- */
+/* ---- After a commit ----------------------------------------------------------------------- */
 
 Test(incoming_names, bytes_behind_a_publish_are_a_later_append)
 {
@@ -438,7 +439,7 @@ Test(incoming_names, they_are_listed_under_the_name_that_a_rename_gave)
 	cr_expect_eq(rename_it(7, ".a", "a"), 0);
 	cr_expect_eq(world.commits, 1);
 	world.now += 6000;
-	tdfs_incoming_tidy(in);
+	tdfs_incoming_expire(in);
 	cr_expect_eq(write_at(7, handle, "y\n", 2), 0);
 	cr_expect_str_eq(listing(), "a");
 	cr_expect_eq(flush(7, handle), 0);
@@ -572,7 +573,7 @@ Test(incoming_names, leftovers)
 	for (int i = 0; i < 2; i++)
 		adopt("a", "x\n", NULL);
 	cr_expect_str_eq(listing(), "a a.error a.2 a.2.error");
-	cr_expect_not_null(strstr(note("a.error"), "incomplete"));
+	cr_expect_not_null(strstr(error_text("a.error"), "incomplete"));
 	tdfs_incoming_settle(in);
 	cr_expect_eq(world.commits, 0, "never committed by itself");
 	cr_expect_eq(rename_it(7, "a", "b"), 0);
@@ -599,7 +600,7 @@ Test(incoming_names, at_the_end)
 	cr_expect_eq(flush(7, open), EIO, "nobody may hear the answer");
 	tdfs_incoming_settle(in);
 	cr_expect_str_eq(world.committed, "x\n");
-	cr_expect_not_null(strstr(world.said, "d: not committed"));
+	cr_expect_not_null(strstr(world.logged, "d: not committed"));
 	release(twice);
 	release(open);
 	release(temporary);

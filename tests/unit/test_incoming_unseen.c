@@ -15,8 +15,8 @@ static void expect_refused(struct tdfs_handle *handle, const char *why)
 	cr_expect_eq(flush(7, handle), EAGAIN);
 	cr_expect_eq(world.commits, 0);
 	cr_expect_str_eq(listing(), "a a.error");
-	cr_expect_not_null(strstr(note("a.error"), why), "%s", note("a.error"));
-	cr_expect_not_null(strstr(world.said, why));
+	cr_expect_not_null(strstr(error_text("a.error"), why), "%s", error_text("a.error"));
+	cr_expect_not_null(strstr(world.logged, why));
 	cr_expect_eq(flush(7, handle), EAGAIN, "and so it is for whoever closes it again");
 	release(handle);
 	cr_expect_eq(world.commits, 0);
@@ -171,7 +171,7 @@ Test(incoming_unseen, how_a_writer_ended_may_not_be_seen)
 	world.signal = -1;
 	cr_expect_eq(flush(7, handle), EIO);
 	cr_expect_eq(world.commits, 0);
-	cr_expect_not_null(strstr(note("a.error"), "may have been killed"));
+	cr_expect_not_null(strstr(error_text("a.error"), "may have been killed"));
 	release(handle);
 	cr_expect_eq(world.commits, 0);
 }
@@ -184,18 +184,18 @@ Test(incoming_unseen, the_log_says_once_who_has_a_file_that_waits)
 
 	world.held = true;
 	cr_expect_eq(flush(7, handle), 0);
-	cr_expect(tdfs_incoming_tidy(in));
-	cr_expect_str_eq(world.said, "");
+	cr_expect(tdfs_incoming_expire(in));
+	cr_expect_str_eq(world.logged, "");
 	world.now += 11000;
-	cr_expect(tdfs_incoming_tidy(in));
-	cr_expect_str_eq(world.said, "a: still open in process 4711 (agent), not committed yet");
-	world.said[0] = '\0';
+	cr_expect(tdfs_incoming_expire(in));
+	cr_expect_str_eq(world.logged, "a: still open in process 4711 (agent), not committed yet");
+	world.logged[0] = '\0';
 	world.now += 11000;
-	(void)tdfs_incoming_tidy(in);
-	cr_expect_str_eq(world.said, "");
+	(void)tdfs_incoming_expire(in);
+	cr_expect_str_eq(world.logged, "");
 	world.held = false;
 	cr_expect_eq(flush(7, handle), 0);
 	release(handle);
 	world.now += 11000;
-	cr_expect_not(tdfs_incoming_tidy(in), "nothing waits any more");
+	cr_expect_not(tdfs_incoming_expire(in), "nothing waits any more");
 }

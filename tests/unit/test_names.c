@@ -22,10 +22,10 @@ Test(names, temporary)
 		cr_expect(!tdfs_name_is_temporary(no[i]), "%s", no[i]);
 }
 
-Test(names, notes)
+Test(names, error_files)
 {
-	cr_expect(tdfs_name_is_note("x.error"));
-	cr_expect(tdfs_name_is_note(".error"));
-	cr_expect(!tdfs_name_is_note("error"));
-	cr_expect(!tdfs_name_is_note("x.error.jsonl"));
+	cr_expect(tdfs_name_is_error_file("x.error"));
+	cr_expect(tdfs_name_is_error_file(".error"));
+	cr_expect(!tdfs_name_is_error_file("error"));
+	cr_expect(!tdfs_name_is_error_file("x.error.jsonl"));
 }
