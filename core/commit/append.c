@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Append and overwrite of what a descriptor gives, commits of staged files, restore. The judge
+ * Append and overwrite of what a descriptor gives, commits of staged files, restore. The validator
  * makes data files, publishing commits; what is between them is here.
  */
 #include <errno.h>
@@ -82,9 +82,9 @@ static int look_at_head(tdl_table *table, tdl_version_info *info, tdl_error *err
 
 static const tdl_commit_options any_version = { .read_version = TDL_LATEST };
 
-static void free_judge(tdl__judge **judge)
+static void cleanup_validator(tdl__validator **validator)
 {
-	tdl__judge_free(*judge);
+	tdl__validator_free(*validator);
 }
 
 /* Publishes what is staged in `data`, where that is still there. */
@@ -111,7 +111,7 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 		      const char *name, const tdl_commit_options *options, int64_t *version,
 		      tdl_error *error)
 {
-	__attribute__((cleanup(free_judge))) tdl__judge *judge = NULL;
+	__attribute__((cleanup(cleanup_validator))) tdl__validator *validator = NULL;
 	tdl_commit_options exact = options != NULL ? *options : any_version;
 	tdl_version_info head;
 	tdl_staged *file;
@@ -123,12 +123,12 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 	/* An overwrite takes the place of what it saw, not of rows that come while it reads. */
 	if (operation == TDL_OVERWRITE && exact.read_version == TDL_LATEST)
 		exact.read_version = head.version;
-	judge = tdl__judge_new(staging, NULL, name, head.schema);
-	if (judge == NULL)
+	validator = tdl__validator_new(staging, NULL, name, head.schema);
+	if (validator == NULL)
 		return tdl__fail_nomem(error);
-	r = tdl__judge_read(judge, fd, options, error);
+	r = tdl__validator_read(validator, fd, options, error);
 	if (r == 0)
-		r = tdl__judge_finish(judge, &part, &file, error);
+		r = tdl__validator_finish(validator, &part, &file, error);
 	if (r == 0)
 		r = finish_file(table, file, part.size, error);
 	if (r < 0)
@@ -136,7 +136,7 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 	r = publish_staged(table, operation == TDL_APPEND ? TDL__APPEND : TDL__OVERWRITE, file,
 			   &part, &exact, version, error);
 	if (part.lost)
-		tdl__judge_keep(judge);
+		tdl__validator_keep(validator);
 	return r;
 }
 
@@ -164,58 +164,56 @@ static const char *dropped_name(const tdl_staged *file)
 	return name;
 }
 
-static void free_ahead(void *ahead)
-{
-	tdl__judge_free(ahead);
-}
-
 /* What it has now, of all that there is for what is not committed yet. */
 static size_t count_memory(tdl_staged *file, size_t memory)
 {
-	size_t before = file->ahead_memory;
+	size_t before = file->validator_memory;
 
-	file->ahead_memory = memory;
-	return atomic_fetch_add(&file->staging->ahead_memory, memory - before) + memory - before;
+	file->validator_memory = memory;
+	return atomic_fetch_add(&file->staging->validator_memory, memory - before) + memory -
+	       before;
 }
 
-static tdl__judge *take_ahead(tdl_staged *file)
+static tdl__validator *take_validator(tdl_staged *file)
 {
 	count_memory(file, 0);
 	file->scattered = true;
 	file->prepared = false;
-	return tdl__steal(file->ahead);
+	return tdl__steal(file->validator);
 }
 
-static void forget_ahead(tdl_staged *file)
+static void discard_validator(tdl_staged *file)
 {
-	tdl__judge_free(take_ahead(file));
+	tdl__validator_free(take_validator(file));
 }
 
 /* A user who may write must not have the memory of everybody. */
 static bool is_too_much(tdl_staged *file)
 {
-	size_t memory = tdl__judge_memory(file->ahead);
+	size_t memory = tdl__validator_memory(file->validator);
 
-	return count_memory(file, memory) > TDL__AHEAD_MEMORY || memory > TDL__LONG_ROW;
+	return count_memory(file, memory) > TDL__VALIDATOR_MEMORY || memory > TDL__LONG_ROW;
 }
 
 /* With the lock held. */
-static void judge_ahead(tdl_staged *file, const void *bytes, size_t n, uint64_t offset)
+static void validate_written(tdl_staged *file, const void *bytes, size_t n, uint64_t offset)
 {
 	tdl_version_info head;
 
-	/* What is small is judged at once when it is committed. */
-	if (file->ahead == NULL && offset == 0 && n >= TDL__AHEAD_MIN && file->file_name != NULL &&
-	    atomic_load(&file->staging->ahead_memory) < TDL__AHEAD_MEMORY &&
+	/* What is small is validated at once when it is committed. */
+	if (file->validator == NULL && offset == 0 && n >= TDL__VALIDATE_MIN &&
+	    file->file_name != NULL &&
+	    atomic_load(&file->staging->validator_memory) < TDL__VALIDATOR_MEMORY &&
 	    tdl_table_version_info(file->staging->table, TDL_LATEST, &head, NULL) == 0) {
-		file->ahead = tdl__judge_new(file->staging, file, dropped_name(file), head.schema);
-		file->free_ahead = free_ahead;
+		file->validator =
+			tdl__validator_new(file->staging, file, dropped_name(file), head.schema);
+		file->free_validator = tdl__validator_free;
 	}
 	/* Bytes that come in any other order might yet be written over by some that came before.
 	 * And a refusal has to name the file as it is called then: the commit finds it again. */
-	if (file->ahead == NULL || offset != tdl__judge_taken(file->ahead) ||
-	    tdl__judge_take(file->ahead, bytes, n, NULL) < 0 || is_too_much(file))
-		forget_ahead(file);
+	if (file->validator == NULL || offset != tdl__validator_fed(file->validator) ||
+	    tdl__validator_feed(file->validator, bytes, n, NULL) < 0 || is_too_much(file))
+		discard_validator(file);
 }
 
 uint64_t tdl_staged_begin(tdl_staged *file)
@@ -225,7 +223,7 @@ uint64_t tdl_staged_begin(tdl_staged *file)
 	pthread_mutex_lock(&file->lock);
 	atomic_store(&file->stop, true);
 	if (file->prepared)
-		forget_ahead(file);
+		discard_validator(file);
 	generation = file->generation;
 	pthread_mutex_unlock(&file->lock);
 	return generation;
@@ -239,9 +237,9 @@ void tdl_staged_written(tdl_staged *file, uint64_t generation, const void *bytes
 	atomic_store(&file->stop, true);
 	/* Nobody can say what a cut has left of bytes from before it. */
 	if (generation != file->generation || file->prepared)
-		forget_ahead(file);
+		discard_validator(file);
 	else if (!file->scattered)
-		judge_ahead(file, bytes, n, offset);
+		validate_written(file, bytes, n, offset);
 	pthread_mutex_unlock(&file->lock);
 }
 
@@ -250,8 +248,8 @@ void tdl_staged_cut(tdl_staged *file, uint64_t size)
 	pthread_mutex_lock(&file->lock);
 	file->generation++;
 	atomic_store(&file->stop, true);
-	if (file->ahead != NULL)
-		forget_ahead(file);
+	if (file->validator != NULL)
+		discard_validator(file);
 	if (size == 0) {
 		file->scattered = false;
 		file->unsynced = 0;
@@ -259,33 +257,33 @@ void tdl_staged_cut(tdl_staged *file, uint64_t size)
 	pthread_mutex_unlock(&file->lock);
 }
 
-/* Judges a staged file from where that has got to already. */
-static int judge_staged(tdl_staged *file, const char *name, const tdl_schema *schema,
-			const atomic_bool *stop, tdl__judge **judge,
-			const tdl_commit_options *options, tdl__part *part, tdl_staged **data,
-			tdl_error *error)
+/* Validates a staged file, going on from where its writer got it to. */
+static int validate_staged(tdl_staged *file, const char *name, const tdl_schema *schema,
+			   const atomic_bool *stop, tdl__validator **validator,
+			   const tdl_commit_options *options, tdl__part *part, tdl_staged **data,
+			   tdl_error *error)
 {
 	int r;
 
 	pthread_mutex_lock(&file->lock);
-	*judge = take_ahead(file);
+	*validator = take_validator(file);
 	pthread_mutex_unlock(&file->lock);
-	if (*judge != NULL)
-		tdl__judge_stop_at(*judge, stop);
-	if (*judge != NULL && tdl__schema_equal(tdl__judge_schema(*judge), schema) &&
-	    tdl__judge_read(*judge, file->fd, options, NULL) == 0 &&
-	    tdl__judge_finish(*judge, part, data, NULL) == 0)
+	if (*validator != NULL)
+		tdl__validator_stop_at(*validator, stop);
+	if (*validator != NULL && tdl__schema_equal(tdl__validator_schema(*validator), schema) &&
+	    tdl__validator_read(*validator, file->fd, options, NULL) == 0 &&
+	    tdl__validator_finish(*validator, part, data, NULL) == 0)
 		return 0;
-	tdl__judge_free(*judge);
-	*judge = tdl__judge_new(file->staging, file, name, schema);
-	if (*judge == NULL)
+	tdl__validator_free(*validator);
+	*validator = tdl__validator_new(file->staging, file, name, schema);
+	if (*validator == NULL)
 		return tdl__fail_nomem(error);
-	tdl__judge_stop_at(*judge, stop);
-	r = tdl__judge_read(*judge, file->fd, options, error);
-	return r < 0 ? r : tdl__judge_finish(*judge, part, data, error);
+	tdl__validator_stop_at(*validator, stop);
+	r = tdl__validator_read(*validator, file->fd, options, error);
+	return r < 0 ? r : tdl__validator_finish(*validator, part, data, error);
 }
 
-static int prepare(tdl_staged *file, tdl__judge **judge, tdl__part *part)
+static int prepare(tdl_staged *file, tdl__validator **validator, tdl__part *part)
 {
 	tdl_table *table = file->staging->table;
 	tdl_version_info head;
@@ -295,8 +293,8 @@ static int prepare(tdl_staged *file, tdl__judge **judge, tdl__part *part)
 	/* Its name on disk may change meanwhile; and a message would have to name it as it is
 	 * called when it is committed. */
 	if (r == 0)
-		r = judge_staged(file, "", head.schema, &file->stop, judge, NULL, part, &data,
-				 NULL);
+		r = validate_staged(file, "", head.schema, &file->stop, validator, NULL, part,
+				    &data, NULL);
 	if (r == 0)
 		r = data == file ? make_durable(table, file, NULL)
 				 : finish_file(table, data, part->size, NULL);
@@ -310,7 +308,7 @@ static int prepare(tdl_staged *file, tdl__judge **judge, tdl__part *part)
 
 void tdl_staged_prepare(tdl_staged *file)
 {
-	__attribute__((cleanup(free_judge))) tdl__judge *judge = NULL;
+	__attribute__((cleanup(cleanup_validator))) tdl__validator *validator = NULL;
 	tdl__part part;
 	bool wanted;
 
@@ -319,13 +317,13 @@ void tdl_staged_prepare(tdl_staged *file)
 	if (wanted)
 		atomic_store(&file->stop, false);
 	pthread_mutex_unlock(&file->lock);
-	if (!wanted || tdl_staged_open(file, NULL) < 0 || prepare(file, &judge, &part) < 0)
+	if (!wanted || tdl_staged_open(file, NULL) < 0 || prepare(file, &validator, &part) < 0)
 		return;
 	pthread_mutex_lock(&file->lock);
 	if (!atomic_load(&file->stop)) {
-		tdl__judge_free(file->ahead);
-		file->ahead = tdl__steal(judge);
-		file->free_ahead = free_ahead;
+		tdl__validator_free(file->validator);
+		file->validator = tdl__steal(validator);
+		file->free_validator = tdl__validator_free;
 		file->prepared = true;
 		file->part = part;
 	}
@@ -333,7 +331,7 @@ void tdl_staged_prepare(tdl_staged *file)
 }
 
 /* Takes what was prepared, where it is still good. */
-static bool take_prepared(tdl_staged *file, const tdl_schema *schema, tdl__judge **judge,
+static bool take_prepared(tdl_staged *file, const tdl_schema *schema, tdl__validator **validator,
 			  tdl__part *part, tdl_staged **data)
 {
 	const int flags = O_RDWR | O_NOFOLLOW;
@@ -341,20 +339,20 @@ static bool take_prepared(tdl_staged *file, const tdl_schema *schema, tdl__judge
 	pthread_mutex_lock(&file->lock);
 	if (file->prepared) {
 		*part = file->part;
-		*judge = take_ahead(file);
+		*validator = take_validator(file);
 	}
 	pthread_mutex_unlock(&file->lock);
-	if (*judge == NULL)
+	if (*validator == NULL)
 		return false;
-	*data = tdl__judge_file(*judge);
+	*data = tdl__validator_file(*validator);
 	part->name = (*data)->file_name;
-	if (tdl__schema_equal(tdl__judge_schema(*judge), schema) &&
+	if (tdl__schema_equal(tdl__validator_schema(*validator), schema) &&
 	    ((*data)->fd >= 0 ||
 	     tdl__sys_open(part->dir, part->name, flags, 0, &(*data)->fd) == 0) &&
 	    make_public(file->staging->table, *data, part->size, NULL) == 0)
 		return true;
-	tdl__judge_free(*judge);
-	*judge = NULL;
+	tdl__validator_free(*validator);
+	*validator = NULL;
 	return false;
 }
 
@@ -370,7 +368,7 @@ static void make_private(tdl_staged *file)
 int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64_t *version,
 		      tdl_error *error)
 {
-	__attribute__((cleanup(free_judge))) tdl__judge *judge = NULL;
+	__attribute__((cleanup(cleanup_validator))) tdl__validator *validator = NULL;
 	tdl_table *table = file->staging->table;
 	tdl_version_info head;
 	tdl_staged *data;
@@ -385,9 +383,9 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 		r = check_synced(file, &why);
 	if (r == 0)
 		r = look_at_head(table, &head, &why);
-	if (r == 0 && !take_prepared(file, head.schema, &judge, &part, &data)) {
-		r = judge_staged(file, dropped_name(file), head.schema, NULL, &judge, options,
-				 &part, &data, &why);
+	if (r == 0 && !take_prepared(file, head.schema, &validator, &part, &data)) {
+		r = validate_staged(file, dropped_name(file), head.schema, NULL, &validator,
+				    options, &part, &data, &why);
 		if (r == 0)
 			r = finish_file(table, data, part.size, &why);
 	}
@@ -400,7 +398,7 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 	} else {
 		/* Who adopts it, knows what became of the commit. */
 		if (part.lost)
-			tdl__judge_keep(judge);
+			tdl__validator_keep(validator);
 		if (!why.in_doubt)
 			tdl__staged_forget(file);
 	}

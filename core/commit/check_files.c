@@ -313,7 +313,7 @@ static void tell(struct tdl__check *check, const struct item *item, const struct
 			   versions);
 }
 
-static void judge_content(struct tdl__check *check, const struct item *item,
+static void check_content(struct tdl__check *check, const struct item *item,
 			  const struct promise *promise, const struct content *content)
 {
 	char text[120], where[TDL__PATH_MAX + 32];
@@ -392,7 +392,7 @@ static int check_file(struct tdl__check *check, const struct item *item)
 	} else if (content.bytes != item->size) {
 		tell(check, item, &promise, TDL_DAMAGE, 0, "was changed while it was read");
 	} else {
-		judge_content(check, item, &promise, &content);
+		check_content(check, item, &promise, &content);
 	}
 	return 0;
 }

@@ -567,10 +567,10 @@ void tdl_staged_free(tdl_staged *file)
 {
 	if (file == NULL)
 		return;
-	if (file->ahead != NULL)
-		file->free_ahead(file->ahead);
-	if (file->ahead_memory > 0)
-		atomic_fetch_sub(&file->staging->ahead_memory, file->ahead_memory);
+	if (file->validator != NULL)
+		file->free_validator(file->validator);
+	if (file->validator_memory > 0)
+		atomic_fetch_sub(&file->staging->validator_memory, file->validator_memory);
 	pthread_mutex_destroy(&file->lock);
 	if (file->fd >= 0)
 		close(file->fd);

@@ -22,8 +22,8 @@ struct tdl_staging {
 	int dir;      /* the folder; its description holds a lock, */
 	int lock;     /* and so does that of the file in it */
 	char *name;
-	atomic_size_t ahead_memory; /* of all its files' validators while they are written */
-	pthread_mutex_t renewing;   /* one at a time makes the folder anew */
+	atomic_size_t validator_memory; /* of all its files' validators while they are written */
+	pthread_mutex_t renewing;	/* one at a time makes the folder anew */
 	pthread_mutex_t memory_lock;
 	pthread_cond_t memory_left; /* long_rows has become less */
 	unsigned long_rows;	    /* validators of what is committed that have one */
@@ -31,23 +31,23 @@ struct tdl_staging {
 
 /* Of what is validated while it is written: a row that is longer, or more memory for all files of
  * the folder together, has to wait until it is committed. */
-#define TDL__LONG_ROW	  ((size_t)1 << 20)
-#define TDL__AHEAD_MEMORY ((size_t)64 << 20)
+#define TDL__LONG_ROW	      ((size_t)1 << 20)
+#define TDL__VALIDATOR_MEMORY ((size_t)64 << 20)
 /* And so many of what is committed may have a long row at once. */
 #define TDL__LONG_ROWS 2u
 
 struct tdl_staged {
 	tdl_staging *staging;
-	pthread_mutex_t lock; /* of what is known of its bytes while it is written: */
-	void *ahead;	      /* its validator, or NULL; or one that is done: */
-	bool prepared;	      /* `part` is what a commit of the file needs */
+	pthread_mutex_t lock;		  /* of what is known of its bytes while it is written: */
+	struct tdl__validator *validator; /* its validator, or NULL; or one that is done: */
+	bool prepared;			  /* `part` is what a commit of the file needs */
 	tdl__part part;
-	void (*free_ahead)(void *ahead);
-	size_t ahead_memory; /* what it counts for in the folder's */
-	uint64_t generation; /* counts the times it was cut */
-	bool scattered;	     /* nothing: they did not come one after the other */
-	int unsynced;	     /* why they could not be made durable, or 0 */
-	atomic_bool stop;    /* its preparation: it has been written to */
+	void (*free_validator)(struct tdl__validator *validator);
+	size_t validator_memory; /* what it counts for in the folder's */
+	uint64_t generation;	 /* counts the times it was cut */
+	bool scattered;		 /* nothing: they did not come one after the other */
+	int unsynced;		 /* why they could not be made durable, or 0 */
+	atomic_bool stop;	 /* its preparation: it has been written to */
 	int fd;
 	char hex[TDL__HEX_MAX];
 	/* Of whom the file that tells about it says so, and what it says of a refusal; with the
@@ -58,8 +58,8 @@ struct tdl_staged {
 	char *file_name; /* in the folder; NULL: it is gone; changed with the lock held */
 };
 
-/* Writes this long are judged while the file is written; most files are shorter. */
-#define TDL__AHEAD_MIN ((size_t)64 << 10)
+/* Writes this long are validated while the file is written; most files are shorter. */
+#define TDL__VALIDATE_MIN ((size_t)64 << 10)
 
 /* Makes a nameless file with these hex digits (NULL: fresh ones). Errors: IO, NOMEM. */
 int tdl__staged_create_nameless(tdl_staging *staging, const char *hex, tdl_staged **file,

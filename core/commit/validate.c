@@ -16,7 +16,7 @@
 #define PIECE	    ((size_t)1 << 20)
 #define FIRST_PIECE ((size_t)16 << 10)
 
-struct tdl__judge {
+struct tdl__validator {
 	tdl_staging *staging;
 	tdl_staged *source;
 	tdl_staged *file; /* what is written, once something has to be */
@@ -35,56 +35,56 @@ struct tdl__judge {
 	uint32_t whole; /* of all full blocks */
 };
 
-static int cannot_write(const tdl__judge *judge, int why, tdl_error *error)
+static int cannot_write(const tdl__validator *validator, int why, tdl_error *error)
 {
 	return tdl__fail_errno(error, why, "cannot write to %s/" TDL__INCOMING_DIR,
-			       judge->staging->table->path);
+			       validator->staging->table->path);
 }
 
 /* Starts a file of its own, with the rows that the source has right already. */
-static int start(tdl__judge *judge, tdl_error *error)
+static int start_file(tdl__validator *validator, tdl_error *error)
 {
-	const char *hex = judge->source != NULL ? judge->source->hex : NULL;
-	int r = tdl__staged_create_nameless(judge->staging, hex, &judge->file, error);
+	const char *hex = validator->source != NULL ? validator->source->hex : NULL;
+	int r = tdl__staged_create_nameless(validator->staging, hex, &validator->file, error);
 	int why;
 
-	if (r < 0 || judge->size == 0)
+	if (r < 0 || validator->size == 0)
 		return r;
-	why = tdl__sys_copy(judge->source->fd, judge->file->fd, judge->size);
-	return why == 0 ? 0 : cannot_write(judge, why, error);
+	why = tdl__sys_copy(validator->source->fd, validator->file->fd, validator->size);
+	return why == 0 ? 0 : cannot_write(validator, why, error);
 }
 
-static bool end_block(tdl__judge *judge, uint64_t n)
+static bool end_block(tdl__validator *validator, uint64_t n)
 {
-	size_t count = judge->count;
+	size_t count = validator->count;
 
-	judge->whole = tdl__crc32c_combine(judge->whole, judge->crc, n);
+	validator->whole = tdl__crc32c_combine(validator->whole, validator->crc, n);
 	/* Of so many blocks the log does not tell. */
 	if (count < TDL__BLOCKS_MAX) {
-		if (!tdl__reserve(&judge->blocks, &judge->blocks_cap, count + 1,
-				  sizeof *judge->blocks) ||
-		    !tdl__reserve(&judge->newlines, &judge->newlines_cap, count + 1,
-				  sizeof *judge->newlines))
+		if (!tdl__reserve(&validator->blocks, &validator->blocks_cap, count + 1,
+				  sizeof *validator->blocks) ||
+		    !tdl__reserve(&validator->newlines, &validator->newlines_cap, count + 1,
+				  sizeof *validator->newlines))
 			return false;
-		judge->blocks[count] = judge->crc;
-		judge->newlines[count] = judge->lines;
+		validator->blocks[count] = validator->crc;
+		validator->newlines[count] = validator->lines;
 	}
-	judge->count++;
-	judge->crc = judge->lines = 0;
+	validator->count++;
+	validator->crc = validator->lines = 0;
 	return true;
 }
 
 /* Every byte is summed once, for its block. */
-static bool sum(tdl__judge *judge, const char *bytes, size_t n)
+static bool sum_blocks(tdl__validator *validator, const char *bytes, size_t n)
 {
 	while (n > 0) {
-		uint64_t room = TDL__BLOCK - judge->size % TDL__BLOCK;
+		uint64_t room = TDL__BLOCK - validator->size % TDL__BLOCK;
 		size_t part = n < room ? n : (size_t)room;
 
-		judge->crc = tdl__crc32c(judge->crc, bytes, part);
-		judge->lines += (uint32_t)tdl__count_newlines(bytes, part);
-		judge->size += part;
-		if (judge->size % TDL__BLOCK == 0 && !end_block(judge, TDL__BLOCK))
+		validator->crc = tdl__crc32c(validator->crc, bytes, part);
+		validator->lines += (uint32_t)tdl__count_newlines(bytes, part);
+		validator->size += part;
+		if (validator->size % TDL__BLOCK == 0 && !end_block(validator, TDL__BLOCK))
 			return false;
 		bytes += part;
 		n -= part;
@@ -92,122 +92,123 @@ static bool sum(tdl__judge *judge, const char *bytes, size_t n)
 	return true;
 }
 
-static int take_rows(void *context, const char *bytes, size_t n, bool verbatim, tdl_error *error)
+static int write_rows(void *context, const char *bytes, size_t n, bool verbatim, tdl_error *error)
 {
-	tdl__judge *judge = context;
+	tdl__validator *validator = context;
 	int r = 0, why;
 
-	if (judge->file == NULL && (judge->source == NULL || !verbatim))
-		r = start(judge, error);
+	if (validator->file == NULL && (validator->source == NULL || !verbatim))
+		r = start_file(validator, error);
 	if (r < 0)
 		return r;
-	if (judge->file != NULL && (why = tdl__sys_write(judge->file->fd, bytes, n)) != 0)
-		return cannot_write(judge, why, error);
-	return sum(judge, bytes, n) ? 0 : tdl__fail_nomem(error);
+	if (validator->file != NULL && (why = tdl__sys_write(validator->file->fd, bytes, n)) != 0)
+		return cannot_write(validator, why, error);
+	return sum_blocks(validator, bytes, n) ? 0 : tdl__fail_nomem(error);
 }
 
-tdl__judge *tdl__judge_new(tdl_staging *staging, tdl_staged *source, const char *name,
-			   const tdl_schema *schema)
+tdl__validator *tdl__validator_new(tdl_staging *staging, tdl_staged *source, const char *name,
+				   const tdl_schema *schema)
 {
-	tdl__judge *judge = calloc(1, sizeof *judge);
+	tdl__validator *validator = calloc(1, sizeof *validator);
 
-	if (judge == NULL)
+	if (validator == NULL)
 		return NULL;
-	judge->staging = staging;
-	judge->source = source;
-	judge->schema = schema;
-	judge->name = strdup(name);
-	if (judge->name != NULL)
-		judge->rows = tdl__rows_new(schema, judge->name, take_rows, judge);
-	if (judge->rows == NULL) {
-		tdl__judge_free(judge);
+	validator->staging = staging;
+	validator->source = source;
+	validator->schema = schema;
+	validator->name = strdup(name);
+	if (validator->name != NULL)
+		validator->rows = tdl__rows_new(schema, validator->name, write_rows, validator);
+	if (validator->rows == NULL) {
+		tdl__validator_free(validator);
 		return NULL;
 	}
-	return judge;
+	return validator;
 }
 
 /* A row that is longer than those of before may have as much memory as two of them. */
-static void wait_for_memory(tdl__judge *judge)
+static void wait_for_memory(tdl__validator *validator)
 {
-	tdl_staging *staging = judge->staging;
+	tdl_staging *staging = validator->staging;
 
-	if (judge->is_long || tdl__judge_memory(judge) <= TDL__LONG_ROW)
+	if (validator->is_long || tdl__validator_memory(validator) <= TDL__LONG_ROW)
 		return;
 	pthread_mutex_lock(&staging->memory_lock);
 	while (staging->long_rows == TDL__LONG_ROWS)
 		pthread_cond_wait(&staging->memory_left, &staging->memory_lock);
 	staging->long_rows++;
 	pthread_mutex_unlock(&staging->memory_lock);
-	judge->is_long = true;
+	validator->is_long = true;
 }
 
-static void free_rows(tdl__judge *judge)
+static void free_rows(tdl__validator *validator)
 {
-	tdl__rows_free(judge->rows);
-	judge->rows = NULL;
-	if (!judge->is_long)
+	tdl__rows_free(validator->rows);
+	validator->rows = NULL;
+	if (!validator->is_long)
 		return;
-	pthread_mutex_lock(&judge->staging->memory_lock);
-	judge->staging->long_rows--;
-	pthread_cond_signal(&judge->staging->memory_left);
-	pthread_mutex_unlock(&judge->staging->memory_lock);
-	judge->is_long = false;
+	pthread_mutex_lock(&validator->staging->memory_lock);
+	validator->staging->long_rows--;
+	pthread_cond_signal(&validator->staging->memory_left);
+	pthread_mutex_unlock(&validator->staging->memory_lock);
+	validator->is_long = false;
 }
 
-void tdl__judge_free(tdl__judge *judge)
+void tdl__validator_free(tdl__validator *validator)
 {
-	if (judge == NULL)
+	if (validator == NULL)
 		return;
-	if (judge->file != NULL)
-		tdl_staged_remove(judge->file, NULL);
-	tdl_staged_free(judge->file);
-	free_rows(judge);
-	free(judge->blocks);
-	free(judge->newlines);
-	free(judge->name);
-	free(judge);
+	if (validator->file != NULL)
+		tdl_staged_remove(validator->file, NULL);
+	tdl_staged_free(validator->file);
+	free_rows(validator);
+	free(validator->blocks);
+	free(validator->newlines);
+	free(validator->name);
+	free(validator);
 }
 
-void tdl__judge_keep(tdl__judge *judge)
+void tdl__validator_keep(tdl__validator *validator)
 {
-	if (judge->file != NULL)
-		tdl__staged_forget(judge->file);
+	if (validator->file != NULL)
+		tdl__staged_forget(validator->file);
 }
 
-int tdl__judge_take(tdl__judge *judge, const char *bytes, size_t n, tdl_error *error)
+int tdl__validator_feed(tdl__validator *validator, const char *bytes, size_t n, tdl_error *error)
 {
-	int r = tdl__rows_feed(judge->rows, bytes, n, error);
+	int r = tdl__rows_feed(validator->rows, bytes, n, error);
 
-	judge->taken += n;
+	validator->taken += n;
 	return r;
 }
 
-uint64_t tdl__judge_taken(const tdl__judge *judge)
+uint64_t tdl__validator_fed(const tdl__validator *validator)
 {
-	return judge->taken;
+	return validator->taken;
 }
 
-size_t tdl__judge_memory(const tdl__judge *judge)
+size_t tdl__validator_memory(const tdl__validator *validator)
 {
-	return tdl__rows_memory(judge->rows);
+	return tdl__rows_memory(validator->rows);
 }
 
-void tdl__judge_stop_at(tdl__judge *judge, const atomic_bool *stop)
+void tdl__validator_stop_at(tdl__validator *validator, const atomic_bool *stop)
 {
-	judge->stop = stop;
+	validator->stop = stop;
 }
 
-tdl_staged *tdl__judge_file(const tdl__judge *judge)
+tdl_staged *tdl__validator_file(const tdl__validator *validator)
 {
-	return judge->file != NULL ? judge->file : judge->source;
+	return validator->file != NULL ? validator->file : validator->source;
 }
 
-const tdl_schema *tdl__judge_schema(const tdl__judge *judge)
+const tdl_schema *tdl__validator_schema(const tdl__validator *validator)
 {
-	return judge->schema;
+	return validator->schema;
 }
 
-int tdl__judge_read(tdl__judge *judge, int fd, const tdl_commit_options *options, tdl_error *error)
+int tdl__validator_read(tdl__validator *validator, int fd, const tdl_commit_options *options,
+			tdl_error *error)
 {
 	_cleanup_free_ char *buffer = NULL;
 	/* Most drops are small, and fit memory that the kernel need not make first. */
@@ -216,7 +217,7 @@ int tdl__judge_read(tdl__judge *judge, int fd, const tdl_commit_options *options
 	do {
 		int r, why;
 
-		if (judge->taken >= FIRST_PIECE && room < PIECE) {
+		if (validator->taken >= FIRST_PIECE && room < PIECE) {
 			free(buffer);
 			buffer = NULL;
 			room = PIECE;
@@ -225,49 +226,53 @@ int tdl__judge_read(tdl__judge *judge, int fd, const tdl_commit_options *options
 			buffer = malloc(room);
 		if (buffer == NULL)
 			return tdl__fail_nomem(error);
-		why = judge->source != NULL ? tdl__sys_pread(fd, buffer, room, judge->taken, &got)
-					    : tdl__sys_read(fd, buffer, room, &got);
+		why = validator->source != NULL
+			      ? tdl__sys_pread(fd, buffer, room, validator->taken, &got)
+			      : tdl__sys_read(fd, buffer, room, &got);
 		if (why != 0)
-			return tdl__fail_errno(error, why, "cannot read %s", judge->name);
-		r = tdl__judge_take(judge, buffer, got, error);
+			return tdl__fail_errno(error, why, "cannot read %s", validator->name);
+		r = tdl__validator_feed(validator, buffer, got, error);
 		if (r < 0)
 			return r;
-		wait_for_memory(judge);
-		if (judge->stop != NULL && atomic_load(judge->stop))
-			return tdl__fail(error, TDL_ERR_CONFLICT, "%s is written to", judge->name);
+		wait_for_memory(validator);
+		if (validator->stop != NULL && atomic_load(validator->stop))
+			return tdl__fail(error, TDL_ERR_CONFLICT, "%s is written to",
+					 validator->name);
 		if (options != NULL && options->progress != NULL)
-			options->progress(options->context, judge->taken);
+			options->progress(options->context, validator->taken);
 	} while (got == room); /* less is the end */
 	return 0;
 }
 
-int tdl__judge_finish(tdl__judge *judge, tdl__part *part, tdl_staged **file, tdl_error *error)
+int tdl__validator_finish(tdl__validator *validator, tdl__part *part, tdl_staged **file,
+			  tdl_error *error)
 {
-	int r = tdl__rows_finish(judge->rows, error);
+	int r = tdl__rows_finish(validator->rows, error);
 
 	/* The rows are there as they should be, and more is: blank lines. */
-	if (r == 0 && judge->file == NULL && !tdl__rows_verbatim(judge->rows))
-		r = start(judge, error);
-	if (r == 0 && judge->size % TDL__BLOCK != 0 && !end_block(judge, judge->size % TDL__BLOCK))
+	if (r == 0 && validator->file == NULL && !tdl__rows_verbatim(validator->rows))
+		r = start_file(validator, error);
+	if (r == 0 && validator->size % TDL__BLOCK != 0 &&
+	    !end_block(validator, validator->size % TDL__BLOCK))
 		r = tdl__fail_nomem(error);
 	if (r < 0)
 		return r;
-	*file = tdl__judge_file(judge);
+	*file = tdl__validator_file(validator);
 	*part = (tdl__part){
-		.dir = judge->staging->dir,
+		.dir = validator->staging->dir,
 		.name = (*file)->file_name,
-		.folder = judge->staging->name,
-		.size = judge->size,
-		.num_records = tdl__rows_count(judge->rows),
-		.sums = { .has_crc = true, .crc = judge->whole },
-		.schema = judge->schema,
+		.folder = validator->staging->name,
+		.size = validator->size,
+		.num_records = tdl__rows_count(validator->rows),
+		.sums = { .has_crc = true, .crc = validator->whole },
+		.schema = validator->schema,
 	};
 	/* A file of one block needs no more than its own sum. */
-	if (judge->count > 1 && judge->count <= TDL__BLOCKS_MAX) {
-		part->sums.blocks = judge->blocks;
-		part->sums.rows = judge->newlines;
+	if (validator->count > 1 && validator->count <= TDL__BLOCKS_MAX) {
+		part->sums.blocks = validator->blocks;
+		part->sums.rows = validator->newlines;
 	}
 	memcpy(part->hex, (*file)->hex, sizeof part->hex);
-	free_rows(judge);
+	free_rows(validator);
 	return 0;
 }

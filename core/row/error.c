@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a refused line is told: one sentence with the input's name, the line, the place and as much
- * of the hostile text as is harmless. Judges nothing itself.
+ * of the hostile text as is harmless. Checks nothing itself.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,7 +84,8 @@ static int fail_missing(const struct tdl__row *row, const char *where, uint64_t 
 
 	for (size_t i = 0; i < row->count; i++) {
 		if (row->values[i].p == NULL)
-			list_add(&list, row->steps[i].whole + 1, row->steps[i].length - 2);
+			list_add(&list, row->column_keys[i].whole + 1,
+				 row->column_keys[i].length - 2);
 	}
 	return list_fail(&list, "missing", where, number, 0, error);
 }
@@ -169,10 +170,10 @@ static int fail_object(const char *p, const char *end, const char *where, uint64
 			    "%s: expected an object, got %s; %s", where, got, one_object);
 }
 
-static int fail_syntax(const struct tdl__fault *fault, const char *end, const char *where,
+static int fail_syntax(const struct tdl__row_error *row_error, const char *end, const char *where,
 		       uint64_t number, uint64_t column, tdl_error *error)
 {
-	const char *at = fault->at;
+	const char *at = row_error->at;
 	char got[80];
 
 	if (at == end)
@@ -186,7 +187,7 @@ static int fail_syntax(const struct tdl__fault *fault, const char *end, const ch
 		return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 				    "%s: byte %" PRIu64 ": NaN and Infinity are not JSON", where,
 				    column);
-	if (fault->kind == TDL__FAULT_STRING) {
+	if (row_error->kind == TDL__ROW_ERROR_STRING) {
 		/* Only what may not stand in a string, or not behind a backslash, stops one. */
 		if ((unsigned char)*at < 0x20)
 			return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
@@ -197,15 +198,16 @@ static int fail_syntax(const struct tdl__fault *fault, const char *end, const ch
 				    "%s: byte %" PRIu64 ": invalid escape in a string", where,
 				    column);
 	}
-	if (fault->kind == TDL__FAULT_NUMBER) {
+	if (row_error->kind == TDL__ROW_ERROR_NUMBER) {
 		char shown[SHOWN];
 
-		tdl__printable(shown, sizeof shown, fault->value, word_length(fault->value, end));
+		tdl__printable(shown, sizeof shown, row_error->value,
+			       word_length(row_error->value, end));
 		return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 				    "%s: byte %" PRIu64 ": %s is not a number as JSON writes it",
 				    where, column, shown);
 	}
-	if (fault->expected == tdl__row_end && *at == '{' && at[-1] == '\r')
+	if (row_error->expected == tdl__row_end && *at == '{' && at[-1] == '\r')
 		return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 				    "%s: byte %" PRIu64 ": a CR alone does not end a line; "
 				    "convert the file with: tr '\\r' '\\n'",
@@ -213,51 +215,51 @@ static int fail_syntax(const struct tdl__fault *fault, const char *end, const ch
 	describe(got, sizeof got, at, end);
 	return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 			    "%s: byte %" PRIu64 ": expected %s, got %s", where, column,
-			    fault->expected, got);
+			    row_error->expected, got);
 }
 
 int tdl__row_fail(const struct tdl__row *row, const char *line, size_t n, const char *name,
 		  uint64_t number, size_t skipped, tdl_error *error)
 {
-	const struct tdl__fault *fault = &row->fault;
+	const struct tdl__row_error *row_error = &row->error;
 	const char *end = line + n;
-	uint64_t column = (uint64_t)(fault->at - line) + skipped + 1;
+	uint64_t column = (uint64_t)(row_error->at - line) + skipped + 1;
 	char printable_name[256], where[288], key[SHOWN], value[SHOWN];
 
 	tdl__printable(printable_name, sizeof printable_name, name, strlen(name));
 	snprintf(where, sizeof where, "%s:%" PRIu64, printable_name, number);
-	tdl__printable(key, sizeof key, row->steps[fault->column].whole + 1,
-		       row->steps[fault->column].length - 2);
-	tdl__printable(value, sizeof value, fault->at, fault->n);
-	switch (fault->kind) {
-	case TDL__FAULT_OBJECT:
-		if ((unsigned char)*fault->at < 0x80 ||
-		    tdl__utf8_length(fault->at, (size_t)(end - fault->at)) > 0)
-			return fail_object(fault->at, end, where, number, column, error);
+	tdl__printable(key, sizeof key, row->column_keys[row_error->column].whole + 1,
+		       row->column_keys[row_error->column].length - 2);
+	tdl__printable(value, sizeof value, row_error->at, row_error->n);
+	switch (row_error->kind) {
+	case TDL__ROW_ERROR_OBJECT:
+		if ((unsigned char)*row_error->at < 0x80 ||
+		    tdl__utf8_length(row_error->at, (size_t)(end - row_error->at)) > 0)
+			return fail_object(row_error->at, end, where, number, column, error);
 		break;
-	case TDL__FAULT_TYPE:
+	case TDL__ROW_ERROR_TYPE:
 		return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 				    "%s: %s expected %s, got %s %s", where, key,
-				    tdl_type_name(row->steps[fault->column].type),
-				    kind_of(*fault->at), value);
-	case TDL__FAULT_RANGE:
+				    tdl_type_name(row->column_keys[row_error->column].type),
+				    kind_of(*row_error->at), value);
+	case TDL__ROW_ERROR_RANGE:
 		return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 				    "%s: %s is out of the range of a float: %s", where, key, value);
-	case TDL__FAULT_DIGITS:
+	case TDL__ROW_ERROR_DIGITS:
 		return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 				    "%s: %s has %zu digits; an int may have %d", where, key,
-				    fault->n - (*fault->at == '-'), TDL__DIGITS_MAX);
-	case TDL__FAULT_UNKNOWN:
+				    row_error->n - (*row_error->at == '-'), TDL__DIGITS_MAX);
+	case TDL__ROW_ERROR_UNKNOWN:
 		return fail_unknown(row, where, number, column, error);
-	case TDL__FAULT_DUPLICATE:
+	case TDL__ROW_ERROR_DUPLICATE:
 		return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 				    "%s: column %s is there twice", where, key);
-	case TDL__FAULT_MISSING:
+	case TDL__ROW_ERROR_MISSING:
 		return fail_missing(row, where, number, error);
-	case TDL__FAULT_SYNTAX:
-	case TDL__FAULT_NUMBER:
-	case TDL__FAULT_STRING:
+	case TDL__ROW_ERROR_SYNTAX:
+	case TDL__ROW_ERROR_NUMBER:
+	case TDL__ROW_ERROR_STRING:
 		break;
 	}
-	return fail_syntax(fault, end, where, number, column, error);
+	return fail_syntax(row_error, end, where, number, column, error);
 }

@@ -2,7 +2,7 @@
 /*
  * The fast way through rows that are in their stored form already. Each column is predicted: its
  * key by the schema, its value by its type; the newline that ends a row stops every loop, so there
- * are no checks for the end of the input. Whatever is unusual is left to tdl__row_judge(): this
+ * are no checks for the end of the input. Whatever is unusual is left to tdl__row_parse(): this
  * file knows no errors and changes nothing.
  */
 #include <string.h>
@@ -89,14 +89,15 @@ static inline const char *match_bool(const char *p)
 
 static const char *match_one(const struct tdl__row *row, const char *p, const char *end)
 {
-	const struct tdl__step *step = row->steps, *last = step + row->count;
+	const struct tdl__column_key *column_key = row->column_keys,
+				     *last = column_key + row->count;
 
 	do {
-		if (!tdl__starts_with(p, end, step->lead, step->lead_mask, step->whole,
-				      step->length))
+		if (!tdl__starts_with(p, end, column_key->lead, column_key->lead_mask,
+				      column_key->whole, column_key->length))
 			return NULL;
-		p += step->length;
-		switch (step->type) {
+		p += column_key->length;
+		switch (column_key->type) {
 		case TDL_INT:
 			p = match_int(p, end);
 			break;
@@ -112,7 +113,7 @@ static const char *match_one(const struct tdl__row *row, const char *p, const ch
 		}
 		if (p == NULL)
 			return NULL;
-	} while (++step < last);
+	} while (++column_key < last);
 	return p[0] == '}' && p[1] == '\n' ? p + 2 : NULL;
 }
 

@@ -36,32 +36,32 @@ bool tdl__row_init(struct tdl__row *row, const tdl_schema *schema)
 		if (row->name_room < 6 * schema->columns[i].name_length)
 			row->name_room = 6 * schema->columns[i].name_length;
 	}
-	row->steps = calloc(count, sizeof *row->steps);
+	row->column_keys = calloc(count, sizeof *row->column_keys);
 	row->values = calloc(count, sizeof *row->values);
 	row->order = calloc(count, sizeof *row->order);
 	row->texts = malloc(row->texts_length);
 	row->name = malloc(row->name_room);
-	if (row->steps == NULL || row->values == NULL || row->order == NULL || row->texts == NULL ||
-	    row->name == NULL) {
+	if (row->column_keys == NULL || row->values == NULL || row->order == NULL ||
+	    row->texts == NULL || row->name == NULL) {
 		tdl__row_clear(row);
 		return false;
 	}
 	p = row->texts;
 	for (size_t i = 0; i < count; i++) {
 		const struct tdl__column *column = &schema->columns[i];
-		struct tdl__step *step = &row->steps[i];
+		struct tdl__column_key *column_key = &row->column_keys[i];
 		size_t key = column->key_length - 1;
 
-		step->type = column->type;
-		step->whole = p;
-		step->length = column->key_length + 1;
+		column_key->type = column->type;
+		column_key->whole = p;
+		column_key->length = column->key_length + 1;
 		*p = i == 0 ? '{' : ',';
 		memcpy(p + 1, column->key, column->key_length);
-		memcpy(step->lead, p, step->length < 16 ? step->length : 16);
-		memcpy(step->key, column->key, key < 16 ? key : 16);
-		step->lead_mask = mask_of(step->length);
-		step->key_mask = mask_of(key);
-		p += step->length;
+		memcpy(column_key->lead, p, column_key->length < 16 ? column_key->length : 16);
+		memcpy(column_key->key, column->key, key < 16 ? key : 16);
+		column_key->lead_mask = mask_of(column_key->length);
+		column_key->key_mask = mask_of(key);
+		p += column_key->length;
 		row->order[i] = i;
 	}
 	return true;
@@ -69,7 +69,7 @@ bool tdl__row_init(struct tdl__row *row, const tdl_schema *schema)
 
 void tdl__row_clear(struct tdl__row *row)
 {
-	free(row->steps);
+	free(row->column_keys);
 	free(row->values);
 	free(row->order);
 	free(row->texts);
@@ -77,19 +77,20 @@ void tdl__row_clear(struct tdl__row *row)
 	memset(row, 0, sizeof *row);
 }
 
-/* A walk over one line. */
-struct walk {
+/* The parsing of one line. */
+struct parser {
 	struct tdl__row *row;
-	const char *end;	 /* of the line, where its newline is */
-	struct tdl__fault later; /* the first fault that waits for the line's end */
+	const char *end;	     /* of the line, where its newline is */
+	struct tdl__row_error later; /* the first error that waits for the line's end */
 	bool has_later, has_repeat;
-	struct tdl__fault repeat; /* the first repeated key */
+	struct tdl__row_error repeat; /* the first repeated key */
 };
 
-static const char *refuse(struct walk *walk, enum tdl__fault_kind kind, const char *at,
-			  const char *expected)
+static const char *refuse_line(struct parser *parser, enum tdl__row_error_kind kind, const char *at,
+			       const char *expected)
 {
-	walk->row->fault = (struct tdl__fault){ .kind = kind, .at = at, .expected = expected };
+	parser->row->error =
+		(struct tdl__row_error){ .kind = kind, .at = at, .expected = expected };
 	return NULL;
 }
 
@@ -105,21 +106,21 @@ static inline const char *skip_blank(struct tdl__row *row, const char *p)
 	return p;
 }
 
-static const char *scan_string(struct walk *walk, const char *p, unsigned *seen)
+static const char *scan_string(struct parser *parser, const char *p, unsigned *seen)
 {
-	const char *bad = walk->end;
+	const char *bad = parser->end;
 
-	p = tdl__scan_string(p + 1, walk->end, seen, &bad);
-	return p != NULL ? p : refuse(walk, TDL__FAULT_STRING, bad, NULL);
+	p = tdl__scan_string(p + 1, parser->end, seen, &bad);
+	return p != NULL ? p : refuse_line(parser, TDL__ROW_ERROR_STRING, bad, NULL);
 }
 
 /* The column of the key at p that is not what was predicted; *column is the count of columns where
  * there is none. Returns what is behind the key. */
-static const char *look_up_key(struct walk *walk, const char *p, size_t *column)
+static const char *look_up_key(struct parser *parser, const char *p, size_t *column)
 {
-	struct tdl__row *row = walk->row;
+	struct tdl__row *row = parser->row;
 	unsigned seen = 0;
-	const char *behind = scan_string(walk, p, &seen);
+	const char *behind = scan_string(parser, p, &seen);
 	size_t n;
 	ptrdiff_t found = -1;
 
@@ -135,9 +136,9 @@ static const char *look_up_key(struct walk *walk, const char *p, size_t *column)
 	return behind;
 }
 
-static void note_unknown(struct walk *walk, const char *key, size_t n)
+static void add_unknown(struct parser *parser, const char *key, size_t n)
 {
-	struct tdl__row *row = walk->row;
+	struct tdl__row *row = parser->row;
 
 	if (row->unknown_count < TDL__UNKNOWN_SHOWN) {
 		row->unknown[row->unknown_count].p = key;
@@ -147,16 +148,18 @@ static void note_unknown(struct walk *walk, const char *key, size_t n)
 }
 
 /* The key of the member at `place`, whose column goes to *column. */
-static inline const char *take_key(struct walk *walk, const char *p, size_t place, size_t *column)
+static inline const char *parse_key(struct parser *parser, const char *p, size_t place,
+				    size_t *column)
 {
-	struct tdl__row *row = walk->row;
+	struct tdl__row *row = parser->row;
 	const char *behind;
 
 	if (place < row->count) {
-		const struct tdl__step *step = &row->steps[row->order[place]];
-		size_t n = step->length - 2;
+		const struct tdl__column_key *column_key = &row->column_keys[row->order[place]];
+		size_t n = column_key->length - 2;
 
-		if (tdl__starts_with(p, walk->end, step->key, step->key_mask, step->whole + 1, n)) {
+		if (tdl__starts_with(p, parser->end, column_key->key, column_key->key_mask,
+				     column_key->whole + 1, n)) {
 			*column = row->order[place];
 			if (*column != place)
 				row->stored_form = false;
@@ -165,77 +168,78 @@ static inline const char *take_key(struct walk *walk, const char *p, size_t plac
 	}
 	row->stored_form = false;
 	if (*p != '"')
-		return refuse(walk, TDL__FAULT_SYNTAX, p, place == 0 ? "a key or }" : "a key");
-	behind = look_up_key(walk, p, column);
+		return refuse_line(parser, TDL__ROW_ERROR_SYNTAX, p,
+				   place == 0 ? "a key or }" : "a key");
+	behind = look_up_key(parser, p, column);
 	if (behind == NULL)
 		return NULL;
 	if (*column == row->count)
-		note_unknown(walk, p, (size_t)(behind - p));
+		add_unknown(parser, p, (size_t)(behind - p));
 	else if (place < row->count)
 		row->order[place] = *column;
 	return behind;
 }
 
 /* The value is not what the column wants; what else is wrong in the line may matter more. */
-static void fault_later(struct walk *walk, enum tdl__fault_kind kind, const char *at, size_t n,
-			size_t column)
+static void defer_error(struct parser *parser, enum tdl__row_error_kind kind, const char *at,
+			size_t n, size_t column)
 {
-	if (!walk->has_later)
-		walk->later =
-			(struct tdl__fault){ .kind = kind, .at = at, .n = n, .column = column };
-	walk->has_later = true;
+	if (!parser->has_later)
+		parser->later =
+			(struct tdl__row_error){ .kind = kind, .at = at, .n = n, .column = column };
+	parser->has_later = true;
 }
 
 /* A number that is not short. */
-static const char *scan_number(struct walk *walk, const char *p, bool *integer)
+static const char *scan_number(struct parser *parser, const char *p, bool *integer)
 {
-	const char *bad = walk->end;
-	const char *behind = tdl__scan_number(p, walk->end, integer, &bad);
+	const char *bad = parser->end;
+	const char *behind = tdl__scan_number(p, parser->end, integer, &bad);
 
 	if (behind == NULL) {
-		refuse(walk, TDL__FAULT_NUMBER, bad, NULL);
-		walk->row->fault.value = p;
+		refuse_line(parser, TDL__ROW_ERROR_NUMBER, bad, NULL);
+		parser->row->error.value = p;
 	}
 	return behind;
 }
 
-static inline const char *take_number(struct walk *walk, const char *p, size_t column,
-				      enum tdl__edit *edit)
+static inline const char *parse_number(struct parser *parser, const char *p, size_t column,
+				       enum tdl__rewrite *rewrite)
 {
-	struct tdl__row *row = walk->row;
+	struct tdl__row *row = parser->row;
 	bool integer = false, is_short, zero;
 	const char *behind = tdl__short_number(p, &integer);
 	size_t n;
 
 	is_short = behind != NULL;
-	if (!is_short && (behind = scan_number(walk, p, &integer)) == NULL)
+	if (!is_short && (behind = scan_number(parser, p, &integer)) == NULL)
 		return NULL;
 	if (column == row->count)
 		return behind;
 	n = (size_t)(behind - p);
 	zero = n == 2 && p[0] == '-' && p[1] == '0';
-	switch (row->steps[column].type) {
+	switch (row->column_keys[column].type) {
 	case TDL_INT:
 		if (!integer)
-			fault_later(walk, TDL__FAULT_TYPE, p, n, column);
+			defer_error(parser, TDL__ROW_ERROR_TYPE, p, n, column);
 		else if (n - (*p == '-') > TDL__DIGITS_MAX)
-			fault_later(walk, TDL__FAULT_DIGITS, p, n, column);
+			defer_error(parser, TDL__ROW_ERROR_DIGITS, p, n, column);
 		else if (zero)
-			*edit = TDL__ZERO_INT;
+			*rewrite = TDL__ZERO_INT;
 		break;
 	case TDL_FLOAT:
 		if (!is_short && !tdl__number_finite(p, n))
-			fault_later(walk, TDL__FAULT_RANGE, p, n, column);
+			defer_error(parser, TDL__ROW_ERROR_RANGE, p, n, column);
 		if (integer)
-			*edit = zero ? TDL__ZERO_FLOAT : TDL__WHOLE_FLOAT;
+			*rewrite = zero ? TDL__ZERO_FLOAT : TDL__WHOLE_FLOAT;
 		break;
 	default:
-		fault_later(walk, TDL__FAULT_TYPE, p, n, column);
+		defer_error(parser, TDL__ROW_ERROR_TYPE, p, n, column);
 	}
 	return behind;
 }
 
-static inline const char *take_word(struct walk *walk, const char *p, size_t column)
+static inline const char *parse_word(struct parser *parser, const char *p, size_t column)
 {
 	const char *behind = NULL;
 
@@ -246,61 +250,62 @@ static inline const char *take_word(struct walk *walk, const char *p, size_t col
 		behind = p + 5;
 	/* A value of a wrong spelling is shown whole. */
 	if (behind == NULL || tdl__is_word(*behind))
-		return refuse(walk, TDL__FAULT_SYNTAX, p, "a value");
-	if (column < walk->row->count && *p != 'n' && walk->row->steps[column].type != TDL_BOOL)
-		fault_later(walk, TDL__FAULT_TYPE, p, (size_t)(behind - p), column);
+		return refuse_line(parser, TDL__ROW_ERROR_SYNTAX, p, "a value");
+	if (column < parser->row->count && *p != 'n' &&
+	    parser->row->column_keys[column].type != TDL_BOOL)
+		defer_error(parser, TDL__ROW_ERROR_TYPE, p, (size_t)(behind - p), column);
 	return behind;
 }
 
 /* Never right, but the rest of the line may be worse. */
-static const char *take_nested(struct walk *walk, const char *p, size_t column)
+static const char *parse_nested(struct parser *parser, const char *p, size_t column)
 {
-	struct tdl__row *row = walk->row;
-	const char *bad = walk->end;
-	const char *behind = tdl__scan_value(p, walk->end, TDL__DEPTH_MAX, &bad);
+	struct tdl__row *row = parser->row;
+	const char *bad = parser->end;
+	const char *behind = tdl__scan_value(p, parser->end, TDL__DEPTH_MAX, &bad);
 
 	if (behind != NULL) {
 		if (column < row->count)
-			fault_later(walk, TDL__FAULT_TYPE, p, (size_t)(behind - p), column);
+			defer_error(parser, TDL__ROW_ERROR_TYPE, p, (size_t)(behind - p), column);
 		return behind;
 	}
 	/* Wrong inside or too deep: where it starts says enough. */
-	if (bad == walk->end)
-		return refuse(walk, TDL__FAULT_SYNTAX, bad, "the rest of the row");
+	if (bad == parser->end)
+		return refuse_line(parser, TDL__ROW_ERROR_SYNTAX, bad, "the rest of the row");
 	if (column == row->count)
-		return refuse(walk, TDL__FAULT_UNKNOWN, row->unknown[0].p, NULL);
-	refuse(walk, TDL__FAULT_TYPE, p, NULL);
-	row->fault.n = (size_t)(walk->end - p);
-	row->fault.column = column;
+		return refuse_line(parser, TDL__ROW_ERROR_UNKNOWN, row->unknown[0].p, NULL);
+	refuse_line(parser, TDL__ROW_ERROR_TYPE, p, NULL);
+	row->error.n = (size_t)(parser->end - p);
+	row->error.column = column;
 	return NULL;
 }
 
-static const char *take_string(struct walk *walk, const char *p, size_t column,
-			       enum tdl__edit *edit)
+static const char *parse_string(struct parser *parser, const char *p, size_t column,
+				enum tdl__rewrite *rewrite)
 {
-	struct tdl__row *row = walk->row;
+	struct tdl__row *row = parser->row;
 	unsigned seen = 0, n = tdl__plain16(p + 1);
 	const char *behind = p + n + 2;
 
 	/* Most strings are short and plain. */
 	if (n == 16 || p[n + 1] != '"') {
-		behind = scan_string(walk, p, &seen);
+		behind = scan_string(parser, p, &seen);
 		if (behind == NULL)
 			return NULL;
 	}
-	if (column < row->count && row->steps[column].type != TDL_STR)
-		fault_later(walk, TDL__FAULT_TYPE, p, (size_t)(behind - p), column);
+	if (column < row->count && row->column_keys[column].type != TDL_STR)
+		defer_error(parser, TDL__ROW_ERROR_TYPE, p, (size_t)(behind - p), column);
 	if (seen & TDL__SEEN_SEPARATOR)
-		*edit = TDL__SPLITS;
+		*rewrite = TDL__SPLITS;
 	return behind;
 }
 
-static inline const char *take_value(struct walk *walk, const char *p, size_t column,
-				     enum tdl__edit *edit)
+static inline const char *parse_value(struct parser *parser, const char *p, size_t column,
+				      enum tdl__rewrite *rewrite)
 {
 	switch (*p) {
 	case '"':
-		return take_string(walk, p, column, edit);
+		return parse_string(parser, p, column, rewrite);
 	case '-':
 	case '0':
 	case '1':
@@ -312,58 +317,59 @@ static inline const char *take_value(struct walk *walk, const char *p, size_t co
 	case '7':
 	case '8':
 	case '9':
-		return take_number(walk, p, column, edit);
+		return parse_number(parser, p, column, rewrite);
 	case '[':
 	case '{':
-		return take_nested(walk, p, column);
+		return parse_nested(parser, p, column);
 	default:
-		return take_word(walk, p, column);
+		return parse_word(parser, p, column);
 	}
 }
 
 /* The members of an object, p behind its brace. Returns what is behind the closing one. */
-static const char *take_members(struct walk *walk, const char *p)
+static const char *parse_members(struct parser *parser, const char *p)
 {
-	struct tdl__row *row = walk->row;
+	struct tdl__row *row = parser->row;
 
 	p = skip_blank(row, p);
 	if (*p == '}')
 		return p + 1;
 	for (size_t place = 0;; place++) {
 		size_t column = row->count;
-		enum tdl__edit edit = TDL__KEEP;
+		enum tdl__rewrite rewrite = TDL__AS_WRITTEN;
 		const char *key = p, *value;
 
-		p = take_key(walk, p, place, &column);
+		p = parse_key(parser, p, place, &column);
 		if (p == NULL)
 			return NULL;
 		p = skip_blank(row, p);
 		if (*p != ':')
-			return refuse(walk, TDL__FAULT_SYNTAX, p, "a colon");
+			return refuse_line(parser, TDL__ROW_ERROR_SYNTAX, p, "a colon");
 		value = skip_blank(row, p + 1);
-		p = take_value(walk, value, column, &edit);
+		p = parse_value(parser, value, column, &rewrite);
 		if (p == NULL)
 			return NULL;
 		if (column < row->count) {
 			struct tdl__value *kept = &row->values[column];
 
-			if (kept->p != NULL && !walk->has_repeat) {
-				walk->has_repeat = true;
-				walk->repeat = (struct tdl__fault){ .kind = TDL__FAULT_DUPLICATE,
-								    .at = key,
-								    .column = column };
+			if (kept->p != NULL && !parser->has_repeat) {
+				parser->has_repeat = true;
+				parser->repeat =
+					(struct tdl__row_error){ .kind = TDL__ROW_ERROR_DUPLICATE,
+								 .at = key,
+								 .column = column };
 			}
-			*kept = (struct tdl__value){ value, (size_t)(p - value), edit };
-			if (edit != TDL__KEEP) {
+			*kept = (struct tdl__value){ value, (size_t)(p - value), rewrite };
+			if (rewrite != TDL__AS_WRITTEN) {
 				row->stored_form = false;
-				row->splits |= edit == TDL__SPLITS;
+				row->splits |= rewrite == TDL__SPLITS;
 			}
 		}
 		p = skip_blank(row, p);
 		if (*p == '}')
 			return p + 1;
 		if (*p != ',')
-			return refuse(walk, TDL__FAULT_SYNTAX, p, "a comma or }");
+			return refuse_line(parser, TDL__ROW_ERROR_SYNTAX, p, "a comma or }");
 		p = skip_blank(row, p + 1);
 	}
 }
@@ -377,14 +383,14 @@ static bool is_complete(const struct tdl__row *row)
 	return true;
 }
 
-bool tdl__row_judge(struct tdl__row *row, const char *line, size_t n)
+bool tdl__row_parse(struct tdl__row *row, const char *line, size_t n)
 {
-	struct walk walk;
+	struct parser parser;
 	const char *p;
 
-	walk.row = row;
-	walk.end = line + n;
-	walk.has_later = walk.has_repeat = false;
+	parser.row = row;
+	parser.end = line + n;
+	parser.has_later = parser.has_repeat = false;
 
 	memset(row->values, 0, row->count * sizeof *row->values);
 	row->unknown_count = 0;
@@ -392,23 +398,23 @@ bool tdl__row_judge(struct tdl__row *row, const char *line, size_t n)
 	row->splits = false;
 	p = skip_blank(row, line);
 	if (*p != '{') {
-		refuse(&walk, TDL__FAULT_OBJECT, p, NULL);
+		refuse_line(&parser, TDL__ROW_ERROR_OBJECT, p, NULL);
 		return false;
 	}
-	p = take_members(&walk, p + 1);
+	p = parse_members(&parser, p + 1);
 	if (p == NULL)
 		return false;
 	p = skip_blank(row, p);
-	if (p != walk.end)
-		refuse(&walk, TDL__FAULT_SYNTAX, p, tdl__row_end);
+	if (p != parser.end)
+		refuse_line(&parser, TDL__ROW_ERROR_SYNTAX, p, tdl__row_end);
 	else if (row->unknown_count > 0)
-		refuse(&walk, TDL__FAULT_UNKNOWN, row->unknown[0].p, NULL);
-	else if (walk.has_repeat)
-		row->fault = walk.repeat;
+		refuse_line(&parser, TDL__ROW_ERROR_UNKNOWN, row->unknown[0].p, NULL);
+	else if (parser.has_repeat)
+		row->error = parser.repeat;
 	else if (!is_complete(row))
-		refuse(&walk, TDL__FAULT_MISSING, line, NULL);
-	else if (walk.has_later)
-		row->fault = walk.later;
+		refuse_line(&parser, TDL__ROW_ERROR_MISSING, line, NULL);
+	else if (parser.has_later)
+		row->error = parser.later;
 	else
 		return true;
 	return false;

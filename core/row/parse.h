@@ -11,7 +11,7 @@
 
 /*
  * One row against a schema. There are two ways through it: tdl__row_match() takes rows that are in
- * their stored form already, as fast as it can, and gives up on anything else; tdl__row_judge()
+ * their stored form already, as fast as it can, and gives up on anything else; tdl__row_parse()
  * takes any line, and where it refuses says why. What the first accepts the second would, too.
  *
  * Both read up to TDL__ROW_SLACK bytes behind a line's newline; their values do not matter.
@@ -19,12 +19,12 @@
 #define TDL__ROW_SLACK 64
 
 /* What a row has to say for one column, in the order of the schema. */
-struct tdl__step {
+struct tdl__column_key {
 	char lead[16];		      /* the first bytes of `whole` */
 	char key[16];		      /* the first bytes of "KEY" */
 	unsigned lead_mask, key_mask; /* a bit for each byte that counts in them */
 	enum tdl_type type;
-	const char *whole; /* {"KEY": in the first step, ,"KEY": in the others */
+	const char *whole; /* {"KEY": for the first column, ,"KEY": in the others */
 	size_t length;	   /* of it */
 };
 
@@ -32,28 +32,28 @@ struct tdl__step {
 struct tdl__value {
 	const char *p; /* NULL: the row lacks this column so far */
 	size_t n;
-	enum tdl__edit {
-		TDL__KEEP,
+	enum tdl__rewrite {
+		TDL__AS_WRITTEN,
 		TDL__SPLITS,	 /* holds raw U+0085, U+2028 or U+2029, to be escaped */
 		TDL__ZERO_INT,	 /* -0, stored as 0 */
 		TDL__ZERO_FLOAT, /* -0, stored as 0.0 */
 		TDL__WHOLE_FLOAT /* digits only, .0 to be appended */
-	} edit;
+	} rewrite;
 };
 
 /* Why a line is refused. `at` is in the line, or its end. */
-struct tdl__fault {
-	enum tdl__fault_kind {
-		TDL__FAULT_OBJECT,    /* no object starts at `at` */
-		TDL__FAULT_SYNTAX,    /* `expected` is due at `at` */
-		TDL__FAULT_NUMBER,    /* the number at `value` is wrong at `at` */
-		TDL__FAULT_STRING,    /* wrong inside a string at `at` */
-		TDL__FAULT_TYPE,      /* the value at `at` is not of the column's type */
-		TDL__FAULT_RANGE,     /* the value at `at` is no finite double */
-		TDL__FAULT_DIGITS,    /* the value at `at` has too many digits */
-		TDL__FAULT_UNKNOWN,   /* the first unknown key is at `at` */
-		TDL__FAULT_DUPLICATE, /* the key at `at` repeats the column */
-		TDL__FAULT_MISSING    /* columns have no value */
+struct tdl__row_error {
+	enum tdl__row_error_kind {
+		TDL__ROW_ERROR_OBJECT,	  /* no object starts at `at` */
+		TDL__ROW_ERROR_SYNTAX,	  /* `expected` is due at `at` */
+		TDL__ROW_ERROR_NUMBER,	  /* the number at `value` is wrong at `at` */
+		TDL__ROW_ERROR_STRING,	  /* wrong inside a string at `at` */
+		TDL__ROW_ERROR_TYPE,	  /* the value at `at` is not of the column's type */
+		TDL__ROW_ERROR_RANGE,	  /* the value at `at` is no finite double */
+		TDL__ROW_ERROR_DIGITS,	  /* the value at `at` has too many digits */
+		TDL__ROW_ERROR_UNKNOWN,	  /* the first unknown key is at `at` */
+		TDL__ROW_ERROR_DUPLICATE, /* the key at `at` repeats the column */
+		TDL__ROW_ERROR_MISSING	  /* columns have no value */
 	} kind;
 	const char *at;
 	const char *value;
@@ -70,16 +70,16 @@ extern const char tdl__row_end[];
 struct tdl__row {
 	const tdl_schema *schema;
 	size_t count; /* of columns */
-	struct tdl__step *steps;
-	char *texts; /* all the steps' `whole` */
+	struct tdl__column_key *column_keys;
+	char *texts; /* all the columns' `whole` */
 	size_t texts_length;
-	struct tdl__value *values; /* by column */
-	size_t *order;		   /* which column the last row had at each place */
-	char *name;		   /* room for a key without its escapes */
-	size_t name_room;	   /* longer keys are no column's */
-	bool stored_form;	   /* of the row judged last: it is as it would be stored */
-	bool splits;		   /* of it: a value has the edit TDL__SPLITS */
-	struct tdl__fault fault;   /* of the row refused last */
+	struct tdl__value *values;   /* by column */
+	size_t *order;		     /* which column the last row had at each place */
+	char *name;		     /* room for a key without its escapes */
+	size_t name_room;	     /* longer keys are no column's */
+	bool stored_form;	     /* of the row parsed last: it is as it would be stored */
+	bool splits;		     /* of it: a value has the rewrite TDL__SPLITS */
+	struct tdl__row_error error; /* of the row refused last */
 	/* Its unknown keys: the first of them, with their quotes, and how many in all. */
 	tdl__span unknown[TDL__UNKNOWN_SHOWN];
 	size_t unknown_count;
@@ -97,12 +97,12 @@ const char *tdl__row_match(const struct tdl__row *row, const char *p, const char
 			   uint64_t *taken);
 
 /*
- * Judges the line of n bytes, a newline behind it. True: `values` and `stored_form` are its, and
- * point into it. False: `fault` says why.
+ * Parses the line of n bytes, a newline behind it. True: `values` and `stored_form` are its, and
+ * point into it. False: `error` says why.
  */
-bool tdl__row_judge(struct tdl__row *row, const char *line, size_t n);
+bool tdl__row_parse(struct tdl__row *row, const char *line, size_t n);
 
-/* Fills *error from the fault of the line judged last; returns SCHEMA. `skipped` bytes stood in the
+/* Fills *error from the error of the line parsed last; returns SCHEMA. `skipped` bytes stood in the
  * line before `line` (a byte order mark). */
 int tdl__row_fail(const struct tdl__row *row, const char *line, size_t n, const char *name,
 		  uint64_t number, size_t skipped, tdl_error *error);

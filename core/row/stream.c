@@ -21,12 +21,13 @@
 #define OUT_SIZE ((size_t)64 << 10)
 #define RUN_MIN	 ((size_t)8 << 10)
 
-/* A line that is longer without an end is looked at: it may be no row at all. */
-#define LOOK_AT ((size_t)4096)
+/* After this many bytes the line's start is checked, so that hopeless input is refused before it is
+ * buffered. */
+#define REJECT_AFTER ((size_t)4096)
 
 /* After so many rows in a row that were not in stored form, only one in so many is tried. */
-#define MISSES_MAX 8
-#define TRY_EVERY  32
+#define FAST_PATH_MISSES_MAX 8
+#define FAST_PATH_TRY_EVERY  32
 
 struct tdl__rows {
 	struct tdl__row row;
@@ -37,17 +38,17 @@ struct tdl__rows {
 	char head[TDL__SNIFF_MAX]; /* the first bytes of the input until there are enough */
 	size_t head_used;
 	bool started;
-	size_t mark; /* bytes of the byte order mark that was dropped */
+	size_t bom_size; /* bytes of the byte order mark that was dropped */
 
-	char *carry; /* a line whose end is yet to come; TDL__ROW_SLACK bytes of room behind */
-	size_t carry_used, carry_size;
+	char *partial; /* a line whose end is yet to come; TDL__ROW_SLACK bytes of room behind */
+	size_t partial_used, partial_size;
 
 	char *out; /* OUT_SIZE bytes and TDL__ROW_SLACK of room behind */
 	size_t out_used;
 
 	uint64_t lines; /* complete ones */
 	uint64_t count; /* rows */
-	unsigned misses;
+	unsigned fast_path_misses;
 	bool verbatim;
 };
 
@@ -62,10 +63,10 @@ tdl__rows *tdl__rows_new(const tdl_schema *schema, const char *name, tdl__rows_s
 	rows->sink = sink;
 	rows->context = context;
 	rows->verbatim = true;
-	rows->carry_size = LOOK_AT;
-	rows->carry = malloc(rows->carry_size + TDL__ROW_SLACK);
+	rows->partial_size = REJECT_AFTER;
+	rows->partial = malloc(rows->partial_size + TDL__ROW_SLACK);
 	rows->out = malloc(OUT_SIZE + TDL__ROW_SLACK);
-	if (rows->carry == NULL || rows->out == NULL || !tdl__row_init(&rows->row, schema)) {
+	if (rows->partial == NULL || rows->out == NULL || !tdl__row_init(&rows->row, schema)) {
 		tdl__rows_free(rows);
 		return NULL;
 	}
@@ -77,14 +78,14 @@ void tdl__rows_free(tdl__rows *rows)
 	if (rows == NULL)
 		return;
 	tdl__row_clear(&rows->row);
-	free(rows->carry);
+	free(rows->partial);
 	free(rows->out);
 	free(rows);
 }
 
 size_t tdl__rows_memory(const tdl__rows *rows)
 {
-	return OUT_SIZE + rows->carry_size;
+	return OUT_SIZE + rows->partial_size;
 }
 
 uint64_t tdl__rows_count(const tdl__rows *rows)
@@ -99,7 +100,7 @@ bool tdl__rows_verbatim(const tdl__rows *rows)
 
 /* ---- Putting out -------------------------------------------------------------------------- */
 
-static int flush(tdl__rows *rows, tdl_error *error)
+static int flush_out(tdl__rows *rows, tdl_error *error)
 {
 	size_t n = rows->out_used;
 
@@ -108,12 +109,12 @@ static int flush(tdl__rows *rows, tdl_error *error)
 }
 
 /* Any number of bytes, which need not be whole rows. */
-static int put(tdl__rows *rows, const char *p, size_t n, tdl_error *error)
+static int put_bytes(tdl__rows *rows, const char *p, size_t n, tdl_error *error)
 {
 	int rc;
 
 	if (n > OUT_SIZE - rows->out_used) {
-		rc = flush(rows, error);
+		rc = flush_out(rows, error);
 		if (rc < 0)
 			return rc;
 		if (n > OUT_SIZE)
@@ -133,8 +134,8 @@ static int put_run(tdl__rows *rows, const char *p, const char *end, tdl_error *e
 	if (n == 0)
 		return 0;
 	if (!rows->verbatim && n < RUN_MIN)
-		return put(rows, p, n, error);
-	rc = flush(rows, error);
+		return put_bytes(rows, p, n, error);
+	rc = flush_out(rows, error);
 	return rc < 0 ? rc : rows->sink(rows->context, p, n, rows->verbatim, error);
 }
 
@@ -152,38 +153,38 @@ static int put_splits(tdl__rows *rows, const char *p, size_t n, tdl_error *error
 					     : p[2] == '\xa8' ? "\\u2028"
 							      : "\\u2029";
 
-			rc = put(rows, from, (size_t)(p - from), error);
-			if (rc < 0 || (rc = put(rows, escape, 6, error)) < 0)
+			rc = put_bytes(rows, from, (size_t)(p - from), error);
+			if (rc < 0 || (rc = put_bytes(rows, escape, 6, error)) < 0)
 				return rc;
 			from = p + len;
 		}
 		p += len;
 	}
-	return put(rows, from, (size_t)(end - from), error);
+	return put_bytes(rows, from, (size_t)(end - from), error);
 }
 
 static int put_value(tdl__rows *rows, const struct tdl__value *value, tdl_error *error)
 {
 	int rc;
 
-	switch (value->edit) {
+	switch (value->rewrite) {
 	case TDL__SPLITS:
 		return put_splits(rows, value->p, value->n, error);
 	case TDL__ZERO_INT:
-		return put(rows, "0", 1, error);
+		return put_bytes(rows, "0", 1, error);
 	case TDL__ZERO_FLOAT:
-		return put(rows, "0.0", 3, error);
+		return put_bytes(rows, "0.0", 3, error);
 	case TDL__WHOLE_FLOAT:
-		rc = put(rows, value->p, value->n, error);
-		return rc < 0 ? rc : put(rows, ".0", 2, error);
-	case TDL__KEEP:
+		rc = put_bytes(rows, value->p, value->n, error);
+		return rc < 0 ? rc : put_bytes(rows, ".0", 2, error);
+	case TDL__AS_WRITTEN:
 		break;
 	}
-	return put(rows, value->p, value->n, error);
+	return put_bytes(rows, value->p, value->n, error);
 }
 
 /* Copies n bytes where there is room, and slack behind both ends. */
-static inline char *copy(char *out, const char *p, size_t n)
+static inline char *copy_bytes(char *out, const char *p, size_t n)
 {
 	memcpy(out, p, 16);
 	if (n > 16)
@@ -191,7 +192,7 @@ static inline char *copy(char *out, const char *p, size_t n)
 	return out + n;
 }
 
-/* The row judged last where there is room for all of it. */
+/* The row parsed last where there is room for all of it. */
 static void copy_row(tdl__rows *rows)
 {
 	const struct tdl__row *row = &rows->row;
@@ -199,17 +200,17 @@ static void copy_row(tdl__rows *rows)
 
 	for (size_t i = 0; i < row->count; i++) {
 		const struct tdl__value *value = &row->values[i];
-		const struct tdl__step *step = &row->steps[i];
+		const struct tdl__column_key *column_key = &row->column_keys[i];
 
-		memcpy(out, step->lead, 16);
-		if (step->length > 16)
-			memcpy(out + 16, step->whole + 16, step->length - 16);
-		out += step->length;
-		if (value->edit == TDL__ZERO_INT || value->edit == TDL__ZERO_FLOAT)
+		memcpy(out, column_key->lead, 16);
+		if (column_key->length > 16)
+			memcpy(out + 16, column_key->whole + 16, column_key->length - 16);
+		out += column_key->length;
+		if (value->rewrite == TDL__ZERO_INT || value->rewrite == TDL__ZERO_FLOAT)
 			*out++ = '0';
 		else
-			out = copy(out, value->p, value->n);
-		if (value->edit == TDL__ZERO_FLOAT || value->edit == TDL__WHOLE_FLOAT) {
+			out = copy_bytes(out, value->p, value->n);
+		if (value->rewrite == TDL__ZERO_FLOAT || value->rewrite == TDL__WHOLE_FLOAT) {
 			*out++ = '.';
 			*out++ = '0';
 		}
@@ -218,7 +219,7 @@ static void copy_row(tdl__rows *rows)
 	rows->out_used = (size_t)(out + 2 - rows->out);
 }
 
-/* The row judged last, whose line has n bytes, as it is stored. */
+/* The row parsed last, whose line has n bytes, as it is stored. */
 static int put_row(tdl__rows *rows, size_t n, tdl_error *error)
 {
 	const struct tdl__row *row = &rows->row;
@@ -228,17 +229,17 @@ static int put_row(tdl__rows *rows, size_t n, tdl_error *error)
 
 	if (!row->splits && most <= OUT_SIZE) {
 		if (most > OUT_SIZE - rows->out_used)
-			rc = flush(rows, error);
+			rc = flush_out(rows, error);
 		if (rc == 0)
 			copy_row(rows);
 		return rc;
 	}
 	for (size_t i = 0; i < row->count && rc == 0; i++) {
-		rc = put(rows, row->steps[i].whole, row->steps[i].length, error);
+		rc = put_bytes(rows, row->column_keys[i].whole, row->column_keys[i].length, error);
 		if (rc == 0)
 			rc = put_value(rows, &row->values[i], error);
 	}
-	return rc < 0 ? rc : put(rows, "}\n", 2, error);
+	return rc < 0 ? rc : put_bytes(rows, "}\n", 2, error);
 }
 
 /* ---- Lines -------------------------------------------------------------------------------- */
@@ -247,22 +248,22 @@ static int fail_row(tdl__rows *rows, const char *line, size_t n, tdl_error *erro
 {
 	uint64_t number = rows->lines + 1;
 
-	return tdl__row_fail(&rows->row, line, n, rows->name, number, number == 1 ? rows->mark : 0,
-			     error);
+	return tdl__row_fail(&rows->row, line, n, rows->name, number,
+			     number == 1 ? rows->bom_size : 0, error);
 }
 
 /* The beginning of a line, n bytes of it with a newline set behind them: refuses it where no row
- * starts like that, before the rest is waited for. Decided from its first LOOK_AT bytes. */
-static int look(tdl__rows *rows, const char *line, size_t n, tdl_error *error)
+ * starts like that, before the rest is waited for. Decided from its first REJECT_AFTER bytes. */
+static int reject_early(tdl__rows *rows, const char *line, size_t n, tdl_error *error)
 {
 	size_t blank = 0;
 
-	while (blank < LOOK_AT && tdl__is_blank(line[blank]))
+	while (blank < REJECT_AFTER && tdl__is_blank(line[blank]))
 		blank++;
 	/* Leave enough behind it for a message that does not depend on where the chunk ends. */
-	if (blank >= LOOK_AT - TDL__ROW_SLACK || line[blank] == '{')
+	if (blank >= REJECT_AFTER - TDL__ROW_SLACK || line[blank] == '{')
 		return 0;
-	tdl__row_judge(&rows->row, line, n);
+	tdl__row_parse(&rows->row, line, n);
 	return fail_row(rows, line, n, error);
 }
 
@@ -278,9 +279,10 @@ static int fail_long(tdl__rows *rows, tdl_error *error)
 }
 
 /* Whether to try the fast way for the next row. */
-static inline bool worth_a_try(tdl__rows *rows)
+static inline bool tries_fast_path(tdl__rows *rows)
 {
-	return rows->misses < MISSES_MAX || ++rows->misses % TRY_EVERY == 0;
+	return rows->fast_path_misses < FAST_PATH_MISSES_MAX ||
+	       ++rows->fast_path_misses % FAST_PATH_TRY_EVERY == 0;
 }
 
 /* Takes the lines from p on; the last byte before `end` is a newline, TDL__ROW_SLACK more may be
@@ -295,14 +297,14 @@ static int take_lines(tdl__rows *rows, const char *p, const char *end, tdl_error
 		bool blank;
 		size_t n;
 
-		if (worth_a_try(rows)) {
+		if (tries_fast_path(rows)) {
 			uint64_t taken = 0;
 
 			p = tdl__row_match(&rows->row, p, end, &taken);
 			rows->count += taken;
 			rows->lines += taken;
 			if (taken > 0)
-				rows->misses = 0;
+				rows->fast_path_misses = 0;
 			if (p == end)
 				break;
 		}
@@ -310,13 +312,13 @@ static int take_lines(tdl__rows *rows, const char *p, const char *end, tdl_error
 		newline = memchr(p, '\n', (size_t)(end - p));
 		n = (size_t)(newline - line);
 		if (n > TDL__ROW_MAX) {
-			rc = look(rows, line, n, error);
+			rc = reject_early(rows, line, n, error);
 			return rc < 0 ? rc : fail_long(rows, error);
 		}
 		p = newline + 1;
 		blank = (unsigned char)*line <= ' ' && tdl__skip_blank(line, newline) == newline;
 		if (!blank) {
-			if (!tdl__row_judge(&rows->row, line, n))
+			if (!tdl__row_parse(&rows->row, line, n))
 				return fail_row(rows, line, n, error);
 			rows->count++;
 		}
@@ -327,7 +329,7 @@ static int take_lines(tdl__rows *rows, const char *p, const char *end, tdl_error
 		rows->verbatim = false;
 		if (rc < 0 || (!blank && (rc = put_row(rows, n, error)) < 0))
 			return rc;
-		rows->misses += rows->misses < MISSES_MAX && !blank;
+		rows->fast_path_misses += rows->fast_path_misses < FAST_PATH_MISSES_MAX && !blank;
 		run = p;
 	}
 	return put_run(rows, run, end, error);
@@ -335,62 +337,62 @@ static int take_lines(tdl__rows *rows, const char *p, const char *end, tdl_error
 
 /* ---- Chunks ------------------------------------------------------------------------------- */
 
-static int reserve(tdl__rows *rows, size_t need, tdl_error *error)
+static int reserve_partial(tdl__rows *rows, size_t need, tdl_error *error)
 {
-	size_t size = rows->carry_size;
-	char *carry;
+	size_t size = rows->partial_size;
+	char *partial;
 
 	if (need <= size)
 		return 0;
 	/* Half more each time; what is not used of it costs no memory. */
 	while (size < need)
 		size += size / 2;
-	carry = realloc(rows->carry, size + TDL__ROW_SLACK);
-	if (carry == NULL)
+	partial = realloc(rows->partial, size + TDL__ROW_SLACK);
+	if (partial == NULL)
 		return tdl__fail_nomem(error);
-	rows->carry = carry;
-	rows->carry_size = size;
+	rows->partial = partial;
+	rows->partial_size = size;
 	return 0;
 }
 
-/* Sets the newline behind what is carried, and defined bytes behind that. */
-static void close_carry(tdl__rows *rows)
+/* Sets the newline behind the partial line, and defined bytes behind that. */
+static void partial_close(tdl__rows *rows)
 {
-	rows->carry[rows->carry_used] = '\n';
-	memset(rows->carry + rows->carry_used + 1, 0, TDL__ROW_SLACK - 1);
+	rows->partial[rows->partial_used] = '\n';
+	memset(rows->partial + rows->partial_used + 1, 0, TDL__ROW_SLACK - 1);
 }
 
 /* Adds to the line whose end is yet to come. */
-static int carry_on(tdl__rows *rows, const char *p, size_t n, tdl_error *error)
+static int partial_add(tdl__rows *rows, const char *p, size_t n, tdl_error *error)
 {
-	size_t before = rows->carry_used, most = TDL__ROW_MAX - before;
+	size_t before = rows->partial_used, most = TDL__ROW_MAX - before;
 	bool too_long = n > most;
 	int rc;
 
 	if (too_long)
 		n = most;
-	rc = reserve(rows, before + n + 1, error);
+	rc = reserve_partial(rows, before + n + 1, error);
 	if (rc < 0)
 		return rc;
-	memcpy(rows->carry + before, p, n);
-	rows->carry_used = before + n;
-	if (before < LOOK_AT && rows->carry_used >= LOOK_AT) {
-		close_carry(rows);
-		rc = look(rows, rows->carry, rows->carry_used, error);
+	memcpy(rows->partial + before, p, n);
+	rows->partial_used = before + n;
+	if (before < REJECT_AFTER && rows->partial_used >= REJECT_AFTER) {
+		partial_close(rows);
+		rc = reject_early(rows, rows->partial, rows->partial_used, error);
 		if (rc < 0)
 			return rc;
 	}
 	return too_long ? fail_long(rows, error) : 0;
 }
 
-/* The end of the line that was carried. */
-static int carry_end(tdl__rows *rows, tdl_error *error)
+/* The end of the partial line. */
+static int partial_end(tdl__rows *rows, tdl_error *error)
 {
-	size_t n = rows->carry_used;
+	size_t n = rows->partial_used;
 
-	close_carry(rows);
-	rows->carry_used = 0;
-	return take_lines(rows, rows->carry, rows->carry + n + 1, error);
+	partial_close(rows);
+	rows->partial_used = 0;
+	return take_lines(rows, rows->partial, rows->partial + n + 1, error);
 }
 
 static int take_chunk(tdl__rows *rows, const char *p, size_t n, tdl_error *error)
@@ -403,7 +405,7 @@ static int take_chunk(tdl__rows *rows, const char *p, size_t n, tdl_error *error
 
 		n = (size_t)(end - p);
 		/* All whole lines that have enough bytes behind them are taken where they are. */
-		if (rows->carry_used == 0 && n > TDL__ROW_SLACK)
+		if (rows->partial_used == 0 && n > TDL__ROW_SLACK)
 			newline = memrchr(p, '\n', n - TDL__ROW_SLACK);
 		if (newline != NULL) {
 			rc = take_lines(rows, p, newline + 1, error);
@@ -411,10 +413,10 @@ static int take_chunk(tdl__rows *rows, const char *p, size_t n, tdl_error *error
 			continue;
 		}
 		newline = memchr(p, '\n', n);
-		rc = carry_on(rows, p, (size_t)((newline != NULL ? newline : end) - p), error);
+		rc = partial_add(rows, p, (size_t)((newline != NULL ? newline : end) - p), error);
 		if (rc < 0 || newline == NULL)
 			break;
-		rc = carry_end(rows, error);
+		rc = partial_end(rows, error);
 		p = newline + 1;
 	}
 	return rc;
@@ -432,10 +434,11 @@ static int start(tdl__rows *rows, tdl_error *error)
 		return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, 1, 0, "%s:1: %s", name, foreign);
 	}
 	if (rows->head_used >= 3 && memcmp(rows->head, "\xef\xbb\xbf", 3) == 0) {
-		rows->mark = 3;
+		rows->bom_size = 3;
 		rows->verbatim = false;
 	}
-	return take_chunk(rows, rows->head + rows->mark, rows->head_used - rows->mark, error);
+	return take_chunk(rows, rows->head + rows->bom_size, rows->head_used - rows->bom_size,
+			  error);
 }
 
 int tdl__rows_feed(tdl__rows *rows, const char *bytes, size_t n, tdl_error *error)
@@ -468,13 +471,13 @@ int tdl__rows_finish(tdl__rows *rows, tdl_error *error)
 
 	if (!rows->started)
 		rc = start(rows, error);
-	if (rc == 0 && rows->carry_used > 0) {
+	if (rc == 0 && rows->partial_used > 0) {
 		/* The newline put out behind it is not in the input. */
 		rows->verbatim = false;
-		rc = carry_end(rows, error);
+		rc = partial_end(rows, error);
 	}
 	if (rc == 0)
-		rc = flush(rows, error);
+		rc = flush_out(rows, error);
 	if (rc < 0 || rows->count > 0)
 		return rc;
 	tdl__printable(name, sizeof name, rows->name, strlen(rows->name));

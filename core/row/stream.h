@@ -5,7 +5,7 @@
 #include "tinydelta.h"
 
 /*
- * Rows, judged and rewritten from their bytes: strict JSON and UTF-8, one object a line, checked
+ * Rows, checked and rewritten from their bytes: strict JSON and UTF-8, one object a line, checked
  * against a schema; what comes out is the stored form (columns in schema order, no white space,
  * values as they were written, one newline a row). Streaming: memory is bounded by the longest
  * row.

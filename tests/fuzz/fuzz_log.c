@@ -39,7 +39,7 @@ static void need_at(bool holds, const char *what, int line)
 }
 #define need(holds) need_at(holds, #holds, __LINE__)
 
-/* ---- Data files, the same for all logs ------------------------------------------------------ */
+/* ---- Data files, the same for all logs ---------------------------------------------------- */
 
 static struct {
 	char path[64], bytes[8];
@@ -78,7 +78,7 @@ static int find_data(const char *path)
 	return -1;
 }
 
-/* ---- The log of an input -------------------------------------------------------------------- */
+/* ---- The log of an input ------------------------------------------------------------------ */
 
 struct commit_file {
 	char *bytes; /* NULL: left out */
@@ -214,7 +214,7 @@ static void write_commits(const struct commit_file *files, size_t from, size_t t
 	}
 }
 
-/* ---- The naive replay ----------------------------------------------------------------------- */
+/* ---- The naive replay --------------------------------------------------------------------- */
 
 struct version {
 	struct slow_commit commit;
@@ -353,7 +353,7 @@ static void replay_clear(struct replay *replay)
 	}
 }
 
-/* ---- Comparing ------------------------------------------------------------------------------ */
+/* ---- Comparing ---------------------------------------------------------------------------- */
 
 /* The bytes of a version; false where it cannot be read. */
 static bool bytes_of(const struct version *version, char *out, size_t *n)

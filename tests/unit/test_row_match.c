@@ -181,7 +181,7 @@ Test(row_match, both_ways_agree)
 			/* Mostly good ones, or long rows would never pass. */
 			for (int again = 0; again < 20; again++) {
 				text[n] = '\n';
-				if (tdl__row_judge(&row, text, n))
+				if (tdl__row_parse(&row, text, n))
 					break;
 				n = make_row(text, schema);
 			}
@@ -193,7 +193,7 @@ Test(row_match, both_ways_agree)
 			line[n] = '\n';
 			memset(line + n + 1, "7\"n,}\n"[rand() % 6], TDL__ROW_SLACK);
 			behind = tdl__row_match(&row, line, line + n + 1, &taken);
-			good = tdl__row_judge(&row, line, n) && row.stored_form;
+			good = tdl__row_parse(&row, line, n) && row.stored_form;
 			cr_assert_eq(taken, good, "%.*s", (int)n, line);
 			cr_assert_eq(behind, good ? line + n + 1 : line);
 			taken_rows += good;

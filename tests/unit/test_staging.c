@@ -367,7 +367,7 @@ Test(staging, memory_of_what_is_written, .timeout = 60)
 	static tdl_staged *files[FILES];
 	static char piece[PIECE];
 	tdl_staging *staging = open_staging();
-	unsigned ahead = 0;
+	unsigned validator = 0;
 	int64_t version;
 	size_t n = 0;
 
@@ -378,8 +378,8 @@ Test(staging, memory_of_what_is_written, .timeout = 60)
 		write_piece(files[0], piece, PIECE, at);
 		memset(piece, 'x', 16);
 	}
-	cr_expect_null(files[0]->ahead);
-	cr_expect_eq(staging->ahead_memory, 0);
+	cr_expect_null(files[0]->validator);
+	cr_expect_eq(staging->validator_memory, 0);
 	write_piece(files[0], "\"}\n", 3, 4 << 20);
 	cr_expect_eq(tdl_staged_commit(files[0], NULL, &version, &error), 0, "%s", error.message);
 	tdl_staged_free(files[0]);
@@ -390,18 +390,18 @@ Test(staging, memory_of_what_is_written, .timeout = 60)
 	for (int i = 0; i < FILES; i++) {
 		files[i] = stage(staging, "many", "");
 		write_piece(files[i], piece, n, 0);
-		cr_assert_leq(staging->ahead_memory, TDL__AHEAD_MEMORY);
-		ahead += files[i]->ahead != NULL;
+		cr_assert_leq(staging->validator_memory, TDL__VALIDATOR_MEMORY);
+		validator += files[i]->validator != NULL;
 	}
-	cr_expect_gt(ahead, 500);
-	cr_expect_lt(ahead, FILES);
+	cr_expect_gt(validator, 500);
+	cr_expect_lt(validator, FILES);
 	for (int i = 0; i < FILES; i++) {
 		if (i % 400 == 0 || i == FILES - 1)
 			cr_expect_eq(tdl_staged_commit(files[i], NULL, &version, &error), 0);
 		tdl_staged_remove(files[i], NULL);
 		tdl_staged_free(files[i]);
 	}
-	cr_expect_eq(staging->ahead_memory, 0);
+	cr_expect_eq(staging->validator_memory, 0);
 	tdl_staging_free(staging);
 }
 
