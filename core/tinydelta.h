@@ -131,16 +131,19 @@ TDL_API const char *tdl_type_name(enum tdl_type type);
 /* ---- Tables ------------------------------------------------------------------------------- */
 
 typedef struct tdl_table tdl_table;
+struct tdl_commit_options;
 
 /* Means "the newest version" where a version is asked for, and "any" in tdl_commit_options. */
 #define TDL_LATEST (-1)
 
 /*
- * Creates an empty table (version 0) at `path`, with missing parent directories. When it returns
- * 0 the table is durable. Errors: EXISTS (something is there; it was not touched), IO, NOMEM,
- * UNSUPPORTED, LIMIT (nobody could read what that would write), PUBLISHED.
+ * Creates an empty table (version 0) at `path`, with missing parent directories. Of `options`
+ * (NULL is fine) it takes the user and the message. When it returns 0 the table is durable. Errors:
+ * EXISTS (something is there; it was not touched), IO, NOMEM, UNSUPPORTED, LIMIT (nobody could read
+ * what that would write), PUBLISHED.
  */
-TDL_API int tdl_table_create(const char *path, const tdl_schema *schema, tdl_error *error);
+TDL_API int tdl_table_create(const char *path, const tdl_schema *schema,
+			     const struct tdl_commit_options *options, tdl_error *error);
 
 /* Opens nothing in the table for writing and refuses writes with MISUSE. Only a cache of the log
  * may be kept, in the user's own cache directory. */
@@ -228,6 +231,9 @@ TDL_API int tdl_table_version_info(tdl_table *table, int64_t version, tdl_versio
  */
 TDL_API int tdl_table_find_version(tdl_table *table, const char *text, int64_t *version,
 				   tdl_error *error);
+
+/* The time that a text names, in any form that may stand behind an @ there. Errors: MISUSE. */
+TDL_API int tdl_time_parse(const char *text, int64_t *time, tdl_error *error);
 
 /*
  * What is known of a version as one JSON object and a newline: version, operation, timestamp,
@@ -338,12 +344,16 @@ TDL_API int tdl_snapshot_open_file(tdl_snapshot *snapshot, uint64_t index, int *
 
 /* ---- Commits ------------------------------------------------------------------------------ */
 
+#define TDL_COMMIT_MESSAGE_MAX 65536
+
 /* How to commit. A zeroed one with read_version = TDL_LATEST is right for most. */
 typedef struct tdl_commit_options {
 	int64_t read_version; /* commit only where this is still the newest version; TDL_LATEST: any
 			       */
 	const char *source;   /* where the rows came from, for the log; NULL: unsaid */
 	const char *user_name; /* who committed, for the log; NULL: unsaid */
+	const char *message; /* why, for the log: UTF-8, at most TDL_COMMIT_MESSAGE_MAX bytes; NULL:
+				unsaid. Else MISUSE or LIMIT */
 	/* Called now and then with the bytes of input done; NULL: not. */
 	void (*progress)(void *context, uint64_t bytes);
 	/* Asked when everything is ready and again just before the commit becomes visible, which is
@@ -372,7 +382,8 @@ TDL_API int tdl_table_write(tdl_table *table, enum tdl_operation operation, int 
 			    tdl_error *error);
 
 /*
- * Commits a new version with the files, in the order, and the schema of `target`. Errors: as
+ * Commits a new version with the files, in the order, and the schema of `target`, whose number its
+ * commitInfo has as restoredVersion. Errors: as
  * tdl_table_write(), NOT_FOUND, and CORRUPT where a data file of the target is not what it was.
  */
 TDL_API int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options *options,

@@ -127,6 +127,14 @@ static bool is_integer(const char *text)
 	return *text != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
+static bool is_age(const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	return digits > 0 && (text[digits] == '\0' || (strchr(AGE_UNITS, text[digits]) != NULL &&
+						       text[digits + 1] == '\0'));
+}
+
 /* Whether `value` is one of "a|b|c". */
 static bool is_choice(const char *choices, const char *value)
 {
@@ -153,6 +161,11 @@ static int set_value(const struct command *command, const struct option *options
 		value = "";
 	else if (option->integer && !is_integer(value))
 		return arguments_misuse(command, options, "option --%s: not a whole number: %s",
+					option->name, value);
+	else if (option->age && !is_age(value))
+		return arguments_misuse(command, options,
+					"option --%s: not an age: %s (7d, 90m, 30s, or a number of "
+					"milliseconds)",
 					option->name, value);
 	else if (option->choices != NULL && !is_choice(option->choices, value))
 		return arguments_misuse(command, options, "option --%s: not one of %s: %s",

@@ -20,10 +20,14 @@ struct option {
 	const char *choices; /* the values there are, "a|b|c"; NULL: any */
 	bool required;
 	bool integer;  /* the value must look like one: an optional minus sign and digits */
+	bool age;      /* the value must look like one: digits, and a unit of AGE_UNITS or none */
 	bool optional; /* the value may be left out (*text is ""), and stands behind a "=" */
 	const char **text;
 	bool *set;
 };
+
+/* Of ages; without one they are milliseconds. */
+#define AGE_UNITS "smhdw"
 
 /* What parsing came to: go on, or end with this status (help was printed, or misuse reported). */
 enum {

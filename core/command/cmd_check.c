@@ -203,10 +203,9 @@ static int run(const struct command *command, char **argv)
 		  .help = "remove what is left over, as vacuum does",
 		  .set = &mend },
 		{ .name = "older-than",
-		  .value = "MS",
-		  .help = "with --repair: keep what was changed in the last MS milliseconds "
-			  "(default: 3600000, an hour)",
-		  .integer = true,
+		  .value = "AGE",
+		  .help = "with --repair: keep what was changed within it (default: 1h)",
+		  .age = true,
 		  .text = &age },
 		JSON_OPTION(&out.json),
 		LOOK_OPTION(&color),

@@ -52,7 +52,9 @@ static char *plain_path(const char *path)
 
 static int run(const struct command *command, char **argv)
 {
-	static const struct option options[] = { { 0 } };
+	struct commit_words words = { 0 };
+	const struct option options[] = { COMMIT_OPTIONS(&words), { 0 } };
+	tdl_commit_options how;
 	tdl_schema *schema AUTO(free_schema) = NULL;
 	char *path AUTO(free_text) = NULL, *committed AUTO(free_text) = NULL;
 	tdl_error error = { 0 };
@@ -66,12 +68,14 @@ static int run(const struct command *command, char **argv)
 		committed = NULL;
 		return report("out of memory");
 	}
+	if (!commit_options(argv[0], &words, &how))
+		return STATUS_FAILED;
 	interrupt_begin();
 	interrupt_hold(-1, -1);
 	if (tdl_schema_parse((const char *const *)argv + 1, count - 1, &schema, &error) < 0 ||
-	    tdl_table_create(*argv[0] != '\0' ? path : "", schema, &error) < 0)
+	    tdl_table_create(*argv[0] != '\0' ? path : "", schema, &how, &error) < 0)
 		return report_commit_error(command, &error);
-	return commit_done(committed);
+	return commit_done(&words, committed, NULL, 0);
 }
 
 const struct command command_create = {

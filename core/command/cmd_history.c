@@ -10,6 +10,7 @@
 #include "command.h"
 #include "json.h"
 #include "output.h"
+#include "pager.h"
 #include "versions.h"
 
 /* How many versions -n asks for. */
@@ -27,10 +28,22 @@ static bool parse_count(const char *text, int64_t *count)
 	return true;
 }
 
+/* A time, as it stands behind an @ or with that. NULL changes nothing. Returns STATUS_DONE, or the
+ * exit status with the failure reported. */
+static int parse_time(const char *text, int64_t *time)
+{
+	tdl_error error = { 0 };
+
+	if (text == NULL || tdl_time_parse(text + (*text == '@'), time, &error) == 0)
+		return STATUS_DONE;
+	report_error(&error);
+	return STATUS_USAGE;
+}
+
 static int run(const struct command *command, char **argv)
 {
 	struct versions versions = { 0 };
-	const char *number = NULL, *graph = NULL, *color = NULL;
+	const char *number = NULL, *since = NULL, *until = NULL, *graph = NULL, *color = NULL;
 	bool json = false;
 	const struct option options[] = {
 		{ .name = "number",
@@ -39,6 +52,23 @@ static int run(const struct command *command, char **argv)
 		  .help = "the newest N versions only",
 		  .integer = true,
 		  .text = &number },
+		{ .name = "since",
+		  .value = "TIME",
+		  .help = "only versions from then on: -7d, 2026-11-29, ...",
+		  .text = &since },
+		{ .name = "until", .value = "TIME", .help = "and only until then", .text = &until },
+		{ .name = "user",
+		  .value = "NAME",
+		  .help = "only what this user committed; * and ? stand for anything",
+		  .text = &versions.user },
+		{ .name = "source",
+		  .value = "FILE",
+		  .help = "only what came from a file of this name",
+		  .text = &versions.source },
+		{ .name = "operation",
+		  .value = "NAME",
+		  .help = "only what did that: append, overwrite, ...",
+		  .text = &versions.operation },
 		{ .name = "reverse", .help = "the newest first", .set = &versions.reverse },
 		{ .name = "long",
 		  .help = "rows and bytes added, user, source and age",
@@ -56,7 +86,7 @@ static int run(const struct command *command, char **argv)
 	tdl_table *table AUTO(free_table) = NULL;
 	struct look look;
 	tdl_error error = { 0 };
-	int64_t count = INT64_MAX;
+	int64_t count = INT64_MAX, from = INT64_MIN, to = INT64_MAX;
 	int r, status = arguments_parse(command, options, argv, NULL);
 
 	if (status != ARGUMENTS_GO_ON)
@@ -66,6 +96,11 @@ static int run(const struct command *command, char **argv)
 					"--json goes with neither --long nor --graph");
 	if (number != NULL && !parse_count(number, &count))
 		return STATUS_FAILED;
+	status = parse_time(since, &from);
+	if (status == STATUS_DONE)
+		status = parse_time(until, &to);
+	if (status != STATUS_DONE)
+		return status;
 	if (graph != NULL)
 		versions.graph = strcmp(graph, "bytes") == 0 ? GRAPH_BYTES : GRAPH_ROWS;
 	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
@@ -74,16 +109,21 @@ static int run(const struct command *command, char **argv)
 	if (tdl_table_verify_log(table, 0, &error) < 0 && error.code != TDL_ERR_CORRUPT)
 		return report_error(&error);
 	versions.last = tdl_table_head(table);
-	versions.first = count <= versions.last ? versions.last + 1 - count : 0;
+	versions.first = 0;
+	if (versions_between(table, &versions, from, to, &error) < 0 ||
+	    (number != NULL && versions_newest(table, &versions, count, &error) < 0))
+		return report_error(&error);
 
 	look_begin(&look, color);
+	if (!json)
+		pager_begin();
 	if (json)
 		r = versions_print_json(table, &versions, &error);
 	else if (look.people || versions.details || versions.graph != GRAPH_NONE)
 		r = versions_print(table, &versions, &look, &error);
 	else
 		r = versions_print_plain(table, &versions, &error);
-	status = output_finish(NULL);
+	status = pager_end(output_finish(NULL));
 	if (r < 0)
 		return report_error(&error);
 	/* What can be read was shown; that it is not everything must not go unsaid. */

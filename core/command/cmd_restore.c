@@ -11,24 +11,22 @@
 
 static int run(const struct command *command, char **argv)
 {
-	const char *text = NULL, *read_version = NULL;
+	struct commit_words words = { 0 };
+	const char *text = NULL;
 	const struct option options[] = {
 		{ .name = "version",
 		  .value = "VERSION",
 		  .help = "the version to go back to, in place of the operand",
 		  .text = &text },
-		{ .name = "read-version",
-		  .value = "N",
-		  .help = READ_VERSION_HELP,
-		  .integer = true,
-		  .text = &read_version },
+		READ_VERSION_OPTION(&words),
+		COMMIT_OPTIONS(&words),
 		{ 0 },
 	};
 	tdl_table *table AUTO(free_table) = NULL;
 	tdl_commit_options how;
 	tdl_error error = { 0 };
 	int64_t target, version;
-	char user[24], committed[80];
+	char committed[80];
 	size_t count;
 	int status = arguments_parse(command, options, argv, &count);
 
@@ -40,7 +38,7 @@ static int run(const struct command *command, char **argv)
 		text = argv[1];
 	if (text == NULL)
 		return arguments_misuse(command, options, "missing VERSION");
-	if (!commit_options(argv[0], read_version, user, &how))
+	if (!commit_options(argv[0], &words, &how))
 		return STATUS_FAILED;
 	interrupt_begin();
 	if (tdl_table_open(argv[0], 0, &table, &error) < 0)
@@ -52,7 +50,7 @@ static int run(const struct command *command, char **argv)
 		return report_commit_error(command, &error);
 	snprintf(committed, sizeof committed, "restored version %" PRId64 " as version %" PRId64,
 		 target, version);
-	return commit_done(committed);
+	return commit_done(&words, committed, table, version);
 }
 
 const struct command command_restore = {

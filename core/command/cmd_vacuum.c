@@ -65,9 +65,9 @@ static int run(const struct command *command, char **argv)
 	bool json = false;
 	const struct option options[] = {
 		{ .name = "older-than",
-		  .value = "MS",
-		  .help = "keep what was changed in the last MS milliseconds (default: 0)",
-		  .integer = true,
+		  .value = "AGE",
+		  .help = "keep what was changed within it: 7d, 90m, or milliseconds (default: 0)",
+		  .age = true,
 		  .text = &age },
 		{ .name = "dry-run",
 		  .help = "name the files, but delete nothing",

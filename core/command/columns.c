@@ -15,6 +15,7 @@
 #define PAGE_ROWS 1000
 #define GAP	  2  /* blanks between columns */
 #define BAR_LEAST 10 /* columns of a bar on the narrowest of terminals */
+#define CUT_LEAST 12 /* columns that are left of what is cut */
 
 struct grid_cell {
 	char *text; /* NULL: a bar */
@@ -68,9 +69,35 @@ static void print_cell(const struct grid *grid, const struct grid_cell *cell, un
 		blanks((right ? 0 : padding) + GAP);
 }
 
+/* Makes the columns that may be cut narrower, as far as the line is too long. */
+static void fit(struct grid *grid)
+{
+	unsigned bar = grid->bar_wanted ? BAR_LEAST : 0, used = bar;
+
+	for (unsigned i = 0; i < grid->columns; i++)
+		used += grid->width[i] + (i + 1 < grid->columns ? GAP : 0);
+	for (unsigned i = grid->columns; i-- > 0 && used > grid->look->width;) {
+		unsigned over = used - grid->look->width, width = grid->width[i];
+
+		if ((grid->cut >> i & 1) == 0 || width <= CUT_LEAST)
+			continue;
+		grid->width[i] = width - CUT_LEAST > over ? width - over : CUT_LEAST;
+		used -= width - grid->width[i];
+	}
+	for (size_t i = 0; i < grid->count; i++) {
+		struct grid_cell *cell = &grid->cells[i];
+		unsigned width = grid->width[i % grid->columns];
+
+		if (cell->text != NULL && cell->width > width)
+			cell->width = look_cut(grid->look, cell->text, width);
+	}
+}
+
 static void print_page(struct grid *grid)
 {
 	unsigned used = 0;
+
+	fit(grid);
 
 	for (unsigned i = 0; i + 1 < grid->columns; i++)
 		used += grid->width[i] + GAP;
@@ -140,6 +167,7 @@ void grid_bar(struct grid *grid, enum style style, double share)
 {
 	struct grid_cell *cell = next_cell(grid, style);
 
+	grid->bar_wanted = true;
 	if (cell != NULL)
 		cell->share = share;
 }

@@ -15,7 +15,9 @@ struct grid {
 	const struct look *look;
 	unsigned columns;
 	unsigned right; /* bit i: column i stands to the right */
+	unsigned cut; /* bit i: column i is cut where the line would be too long, the last first */
 	unsigned width[GRID_COLUMNS];
+	bool bar_wanted;
 	unsigned bar; /* columns that a full bar takes; 0: not known yet */
 	size_t count; /* of cells */
 	struct grid_cell *cells;

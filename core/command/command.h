@@ -43,7 +43,8 @@ int report_commit_error(const struct command *command, const tdl_error *error);
  * with the failure reported, for a number that no version can have.
  */
 bool parse_version(const char *table, const char *text, int64_t *version);
-/* The same for an age in milliseconds, the value of --older-than. */
+/* The same for the value of --older-than, an age as arguments_parse() lets through: gives
+ * milliseconds. */
 bool parse_age(const char *text, int64_t *age);
 /* Reports that the table at `path` has no version of this name; returns false. */
 bool report_no_version(const char *path, const char *text);

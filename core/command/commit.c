@@ -17,6 +17,7 @@
 #include "interrupt.h"
 #include "output.h"
 #include "progress.h"
+#include "term.h"
 
 struct input {
 	int fd;
@@ -80,38 +81,37 @@ static bool open_input(const char *file, struct input *input)
 	return true;
 }
 
-bool commit_options(const char *table, const char *read_version, char user[static 24],
-		    tdl_commit_options *options)
+bool commit_options(const char *table, struct commit_words *words, tdl_commit_options *options)
 {
 	const struct passwd *entry = getpwuid(geteuid());
 
 	memset(options, 0, sizeof *options);
 	options->read_version = TDL_LATEST;
 	options->stop = interrupt_stop;
+	options->message = words->message;
 	if (entry != NULL) {
 		options->user_name = entry->pw_name;
 	} else {
-		snprintf(user, 24, "%ju", (uintmax_t)geteuid());
-		options->user_name = user;
+		snprintf(words->user, sizeof words->user, "%ju", (uintmax_t)geteuid());
+		options->user_name = words->user;
 	}
-	return read_version == NULL || parse_version(table, read_version, &options->read_version);
+	return words->read_version == NULL ||
+	       parse_version(table, words->read_version, &options->read_version);
 }
 
 int commit_rows(const struct command *command, char **argv, enum tdl_operation operation,
 		const char *done)
 {
-	const char *file = NULL, *read_version = NULL;
+	struct commit_words words = { 0 };
+	const char *file = NULL;
 	const struct option options[] = {
 		{ .name = "file",
 		  .value = "FILE",
 		  .help = "the rows, one JSON object a line; \"-\" is standard input",
 		  .required = true,
 		  .text = &file },
-		{ .name = "read-version",
-		  .value = "N",
-		  .help = READ_VERSION_HELP,
-		  .integer = true,
-		  .text = &read_version },
+		READ_VERSION_OPTION(&words),
+		COMMIT_OPTIONS(&words),
 		{ 0 },
 	};
 	tdl_table *table AUTO(free_table) = NULL;
@@ -119,12 +119,12 @@ int commit_rows(const struct command *command, char **argv, enum tdl_operation o
 	tdl_commit_options how;
 	tdl_error error = { 0 };
 	int64_t version;
-	char user[24], committed[64];
+	char committed[64];
 	int status = arguments_parse(command, options, argv, NULL);
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (!commit_options(argv[0], read_version, user, &how))
+	if (!commit_options(argv[0], &words, &how))
 		return STATUS_FAILED;
 	interrupt_begin();
 	/* The table first: opening a FIFO waits for its writer. */
@@ -142,14 +142,66 @@ int commit_rows(const struct command *command, char **argv, enum tdl_operation o
 	if (status < 0)
 		return report_commit_error(command, &error);
 	snprintf(committed, sizeof committed, "%s as version %" PRId64, done, version);
-	return commit_done(committed);
+	return commit_done(&words, committed, table, version);
 }
 
-int commit_done(const char *committed)
+/* A version, and the one before it: all zeros where there is none. */
+struct change {
+	tdl_version_info now, before;
+};
+
+static bool find_change(tdl_table *table, int64_t version, struct change *change)
 {
+	memset(change, 0, sizeof *change);
+	return table == NULL ||
+	       (tdl_table_version_info(table, version, &change->now, NULL) == 0 &&
+		(version == 0 ||
+		 tdl_table_version_info(table, version - 1, &change->before, NULL) == 0));
+}
+
+static void print_json(int64_t version, const struct change *change)
+{
+	output_text("{\"version\":%" PRId64, version);
+	/* Committed it is, whatever became of the log since. */
+	if (change == NULL)
+		output_text("}\n");
+	else
+		output_text(",\"rows\":%" PRId64 ",\"bytes\":%" PRId64 ",\"numRecords\":%" PRIu64
+			    ",\"size\":%" PRIu64 "}\n",
+			    (int64_t)(change->now.num_records - change->before.num_records),
+			    (int64_t)(change->now.bytes - change->before.bytes),
+			    change->now.num_records, change->now.bytes);
+}
+
+static void print_people(const char *committed, const struct change *change)
+{
+	bool fewer_rows = change->now.num_records < change->before.num_records;
+	bool fewer_bytes = change->now.bytes < change->before.bytes;
+	uint64_t rows = fewer_rows ? change->before.num_records - change->now.num_records
+				   : change->now.num_records - change->before.num_records;
+	uint64_t bytes = fewer_bytes ? change->before.bytes - change->now.bytes
+				     : change->now.bytes - change->before.bytes;
+	char more[LOOK_TIME_SIZE], all[LOOK_TIME_SIZE];
+
+	output_text("%s: %c%" PRIu64 " row%s, %s; it has %" PRIu64 ", %s\n", committed,
+		    fewer_rows ? '-' : '+', rows, rows == 1 ? "" : "s",
+		    look_bytes(fewer_bytes ? '-' : '+', bytes, more), change->now.num_records,
+		    look_bytes('\0', change->now.bytes, all));
+}
+
+int commit_done(const struct commit_words *words, const char *committed, tdl_table *table,
+		int64_t version)
+{
+	struct change change;
+	bool known = find_change(table, version, &change);
 	int status;
 
-	output_text("%s\n", committed);
+	if (words->json)
+		print_json(version, known ? &change : NULL);
+	else if (known && table != NULL && isatty(STDOUT_FILENO))
+		print_people(committed, &change);
+	else
+		output_text("%s\n", committed);
 	status = output_finish(committed);
 	if (status == STATUS_DONE && interrupt_came())
 		return report("stopped by %s; %s nevertheless: do not do it again",

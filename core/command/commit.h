@@ -8,15 +8,41 @@
 int commit_rows(const struct command *command, char **argv, enum tdl_operation operation,
 		const char *done);
 
-/* Fills in what every commit has: who makes it, and --read-version where `read_version` is not
- * NULL. `user` is room for a number. Returns false with the failure reported. */
-bool commit_options(const char *table, const char *read_version, char user[static 24],
-		    tdl_commit_options *options);
+/* What the options say that every command that commits has. */
+struct commit_words {
+	const char *message, *read_version;
+	bool json;
+	char user[24]; /* room for a number */
+};
 
-/* Says what was committed, on stderr where standard output cannot be written or a signal came.
- * Returns the exit status. */
-int commit_done(const char *committed);
+#define COMMIT_OPTIONS(words)                                                          \
+	{ .name = "message",                                                           \
+	  .letter = 'm',                                                               \
+	  .value = "TEXT",                                                             \
+	  .help = "why, for the history",                                              \
+	  .text = &(words)->message },                                                 \
+	{                                                                              \
+		.name = "json", .help = "as JSON, for programs: version, rows, bytes", \
+		.set = &(words)->json                                                  \
+	}
+#define READ_VERSION_OPTION(words)                                                      \
+	{                                                                               \
+		.name = "read-version", .value = "N",                                   \
+		.help = "refuse unless N is still the newest version", .integer = true, \
+		.text = &(words)->read_version                                          \
+	}
 
-#define READ_VERSION_HELP "refuse unless N is still the newest version"
+/* Fills in what every commit has: who makes it, why, and --read-version. Returns false with the
+ * failure reported. */
+bool commit_options(const char *table, struct commit_words *words, tdl_commit_options *options);
+
+/*
+ * Says what was committed as `version`, on stderr where standard output cannot be written or a
+ * signal came: to a program `committed` and no more, as JSON where that is wanted, and on a
+ * terminal also how many rows and bytes came or went. `table` may be NULL: it is a new one. Returns
+ * the exit status.
+ */
+int commit_done(const struct commit_words *words, const char *committed, tdl_table *table,
+		int64_t version);
 
 #endif

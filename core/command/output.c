@@ -104,6 +104,11 @@ int output_failed(void)
 	return out.error != 0;
 }
 
+bool output_broken(void)
+{
+	return out.error == EPIPE;
+}
+
 void output_no_memory(void)
 {
 	if (out.error == 0)

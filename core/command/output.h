@@ -13,6 +13,8 @@
 void output_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void output_bytes(const void *bytes, size_t n);
 int output_failed(void);
+/* Whether it is that nobody reads any more. */
+bool output_broken(void);
 /* As if writing had failed so: what could not be made cannot be written. */
 void output_no_memory(void);
 

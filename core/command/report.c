@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "command.h"
 #include "interrupt.h"
 #include "progress.h"
@@ -105,14 +106,18 @@ bool report_no_version(const char *path, const char *text)
 
 bool parse_age(const char *text, int64_t *age)
 {
+	static const int64_t units[] = { 1000, 60000, 3600000, 86400000, 604800000 };
 	long long value;
+	int64_t unit;
+	char *end;
 
 	errno = 0;
-	value = strtoll(text, NULL, 10);
-	if (errno != 0 || value < 0) {
+	value = strtoll(text, &end, 10);
+	unit = *end != '\0' ? units[strchr(AGE_UNITS, *end) - AGE_UNITS] : 1;
+	if (errno != 0 || value < 0 || value > INT64_MAX / unit) {
 		report("option --older-than: out of range: %s", text);
 		return false;
 	}
-	*age = value;
+	*age = value * unit;
 	return true;
 }

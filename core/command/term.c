@@ -110,6 +110,31 @@ char *look_text(const struct look *look, const char *text, unsigned *width)
 	return copy;
 }
 
+unsigned look_cut(const struct look *look, char *text, unsigned columns)
+{
+	const char *mark = look->utf8 ? "\u2026" : "...";
+	unsigned room = columns - (look->utf8 ? 1 : 3), width = 0;
+	size_t at = 0, left = strlen(text);
+	mbstate_t state = { 0 };
+
+	while (left > 0) {
+		wchar_t c;
+		size_t n = mbrtowc(&c, text + at, left, &state);
+		int more = n <= left && n > 0 ? wcwidth(c) : -1;
+
+		if (more < 0 || width + (unsigned)more > room)
+			break;
+		width += (unsigned)more;
+		at += n;
+		left -= n;
+	}
+	/* What was cut away makes room for the mark. */
+	if (left < strlen(mark))
+		mark = ".";
+	strcpy(text + at, mark);
+	return width + columns - room;
+}
+
 const char *look_time(int64_t ms, char text[LOOK_TIME_SIZE])
 {
 	time_t seconds = (time_t)(ms / 1000);

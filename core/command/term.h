@@ -49,6 +49,10 @@ const char *look_end(const struct look *look);
  */
 char *look_text(const struct look *look, const char *text, unsigned *width);
 
+/* Cuts what look_text() made to so many columns (more than 3), with a mark at its end. Returns the
+ * columns that it takes. */
+unsigned look_cut(const struct look *look, char *text, unsigned columns);
+
 /* "2026-11-29 21:30:05", in local time, of milliseconds since 1970. */
 #define LOOK_TIME_SIZE 40
 const char *look_time(int64_t ms, char text[LOOK_TIME_SIZE]);

@@ -28,12 +28,13 @@ _tinydelta() {
     fi
 
     case $command in
-    append | overwrite) options="--file --read-version" ;;
+    create) options="--message --json" ;;
+    append | overwrite) options="--file --read-version --message --json" ;;
     read) options="--version" ;;
     describe) options="--version --json --color" ;;
-    history) options="--number --reverse --long --graph --json --color" ;;
+    history) options="--number --since --until --user --source --operation --reverse --long --graph --json --color" ;;
     diff) options="--stat --color" ;;
-    restore) options="--version --read-version" ;;
+    restore) options="--version --read-version --message --json" ;;
     vacuum) options="--older-than --dry-run --json --color" ;;
     recover) options="--from --dry-run --json" ;;
     check) options="--version --repair --older-than --json --color" ;;
@@ -82,7 +83,8 @@ _tinydelta() {
         mapfile -t COMPREPLY < <(cd "${table:-.}/_incoming" 2>/dev/null && compgen -d -- "$current")
         return
         ;;
-    --older-than | --number | -n) return ;;
+    --older-than | --number | -n | --message | -m | --since | --until | --user | --source | \
+        --operation) return ;;
     esac
 
     if [[ $current == -* ]]; then

@@ -6,6 +6,7 @@
 #include "versions.h"
 
 #include <cjson/cJSON.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +16,130 @@
 #include "json.h"
 #include "output.h"
 
-/* The one after `version` in the order in which they are shown. */
-static bool next(const struct versions *versions, int64_t *version)
+/* A text of a commitInfo, or "". */
+static const char *member(const cJSON *object, const char *name)
 {
-	if (versions->last < versions->first || output_failed())
-		return false;
-	if (*version < 0)
-		*version = versions->reverse ? versions->last : versions->first;
-	else if (*version == (versions->reverse ? versions->first : versions->last))
-		return false;
-	else
-		*version += versions->reverse ? -1 : 1;
-	return true;
+	const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+
+	return text != NULL ? text : "";
+}
+
+/* What tdl_table_version_json() says of a version, to be freed by cJSON_Delete(). */
+static int read_object(tdl_table *table, int64_t version, cJSON **object, tdl_error *error)
+{
+	char *json;
+	size_t length;
+	int r = tdl_table_version_json(table, version, &json, &length, error);
+
+	if (r < 0)
+		return r;
+	*object = cJSON_ParseWithLength(json, length);
+	free(json);
+	return 0;
+}
+
+/* 1 where the patterns choose a version, else 0, or a code with *error filled in. */
+static int is_chosen(tdl_table *table, const struct versions *versions, int64_t version,
+		     tdl_error *error)
+{
+	tdl_version_info info;
+	cJSON *object = NULL;
+	int r;
+
+	if (versions->operation != NULL) {
+		r = tdl_table_version_info(table, version, &info, error);
+		if (r < 0)
+			return r;
+		if (fnmatch(versions->operation, info.operation, FNM_CASEFOLD) != 0)
+			return 0;
+	}
+	if (versions->user == NULL && versions->source == NULL)
+		return 1;
+	r = read_object(table, version, &object, error);
+	if (r < 0)
+		return r;
+	r = (versions->user == NULL ||
+	     fnmatch(versions->user, member(object, "userName"), 0) == 0) &&
+	    (versions->source == NULL ||
+	     fnmatch(versions->source, member(object, "source"), 0) == 0);
+	cJSON_Delete(object);
+	return r;
+}
+
+/* Moves *version (-1: before the first) to the next one in the order in which they are shown.
+ * Returns 1, 0 at the end, or a code with *error filled in. */
+static int next(tdl_table *table, const struct versions *versions, int64_t *version,
+		tdl_error *error)
+{
+	int r = 0;
+
+	while (r == 0 && !output_failed()) {
+		if (versions->last < versions->first)
+			return 0;
+		if (*version < 0)
+			*version = versions->reverse ? versions->last : versions->first;
+		else if (*version == (versions->reverse ? versions->first : versions->last))
+			return 0;
+		else
+			*version += versions->reverse ? -1 : 1;
+		r = is_chosen(table, versions, *version, error);
+	}
+	return r;
+}
+
+/* How many versions from `first` on to `last` are before `time`, which grow with the versions. */
+static int count_before(tdl_table *table, const struct versions *versions, int64_t time,
+			int64_t *count, tdl_error *error)
+{
+	int64_t low = versions->first, high = versions->last + 1;
+	tdl_version_info info;
+
+	while (low < high) {
+		int64_t middle = low + (high - low) / 2;
+		int r = tdl_table_version_info(table, middle, &info, error);
+
+		if (r < 0)
+			return r;
+		if (info.time < time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*count = low - versions->first;
+	return 0;
+}
+
+int versions_between(tdl_table *table, struct versions *versions, int64_t since, int64_t until,
+		     tdl_error *error)
+{
+	int64_t before = 0, up_to = versions->last + 1 - versions->first;
+	int r = count_before(table, versions, since, &before, error);
+
+	if (r == 0 && until < INT64_MAX)
+		r = count_before(table, versions, until + 1, &up_to, error);
+	if (r < 0)
+		return r;
+	versions->last = versions->first + up_to - 1;
+	versions->first += before;
+	return 0;
+}
+
+int versions_newest(tdl_table *table, struct versions *versions, int64_t count, tdl_error *error)
+{
+	int64_t version = versions->last + 1;
+
+	if (count == 0)
+		versions->first = versions->last + 1;
+	while (count > 0 && version > versions->first) {
+		int r = is_chosen(table, versions, --version, error);
+
+		if (r < 0)
+			return r;
+		count -= r;
+		if (count == 0)
+			versions->first = version;
+	}
+	return 0;
 }
 
 /* ---- For programs ------------------------------------------------------------------------- */
@@ -34,9 +147,10 @@ static bool next(const struct versions *versions, int64_t *version)
 int versions_print_plain(tdl_table *table, const struct versions *versions, tdl_error *error)
 {
 	tdl_version_info info;
+	int64_t version = -1;
 	int r;
 
-	for (int64_t version = -1; next(versions, &version);) {
+	while ((r = next(table, versions, &version, error)) > 0) {
 		r = tdl_table_version_info(table, version, &info, error);
 		if (r < 0)
 			return r;
@@ -47,7 +161,7 @@ int versions_print_plain(tdl_table *table, const struct versions *versions, tdl_
 			output_text("%" PRId64, info.read_version);
 		output_text("  ts=%" PRId64 "\n", info.timestamp);
 	}
-	return 0;
+	return r;
 }
 
 int version_print_json(tdl_table *table, int64_t version, const char *table_id, tdl_error *error)
@@ -70,14 +184,15 @@ int version_print_json(tdl_table *table, int64_t version, const char *table_id, 
 
 int versions_print_json(tdl_table *table, const struct versions *versions, tdl_error *error)
 {
+	int64_t version = -1;
 	int r;
 
-	for (int64_t version = -1; next(versions, &version);) {
+	while ((r = next(table, versions, &version, error)) > 0) {
 		r = version_print_json(table, version, NULL, error);
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return r;
 }
 
 /* ---- For people --------------------------------------------------------------------------- */
@@ -105,7 +220,7 @@ static uint64_t graphed(const struct versions *versions, const tdl_version_info 
 	return versions->graph == GRAPH_BYTES ? info->bytes : info->num_records;
 }
 
-static void add_heads(struct grid *grid, const struct versions *versions)
+static void add_heads(struct grid *grid, const struct versions *versions, bool messages)
 {
 	static const char *const all[] = { "VERSION", "OPERATION", "READ" };
 	static const char *const details[] = { "ROWS", "BYTES", "USER", "SOURCE", "AGE" };
@@ -117,8 +232,11 @@ static void add_heads(struct grid *grid, const struct versions *versions)
 		grid_add(grid, BOLD, "%s", all[i]);
 	for (size_t i = 0; i < count; i++)
 		grid_add(grid, BOLD, "%s", rest[i]);
+	if (messages)
+		grid_add(grid, BOLD, "MESSAGE");
 	if (versions->graph != GRAPH_NONE)
-		grid_add(grid, BOLD, "%s", versions->graph == GRAPH_BYTES ? "BYTES" : "ROWS");
+		grid_add(grid, BOLD, "%s",
+			 versions->graph == GRAPH_BYTES ? "ALL BYTES" : "ALL ROWS");
 }
 
 /* How much more, or less, this version has than the one before. */
@@ -137,42 +255,49 @@ static void add_change(struct grid *grid, uint64_t now, uint64_t before, bool by
 		grid_add(grid, style, "%c%" PRIu64, sign, much);
 }
 
-/* A member of a version's commitInfo that is a text. */
-static void add_member(struct grid *grid, const cJSON *object, const char *name)
+static void add_member(struct grid *grid, const char *text)
 {
-	const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+	grid_add(grid, PLAIN, "%s", *text != '\0' ? text : "-");
+}
 
-	grid_add(grid, PLAIN, "%s", text != NULL && *text != '\0' ? text : "-");
+/* The file that rows came from, or the version that they came back from. */
+static void add_source(struct grid *grid, const cJSON *object)
+{
+	const cJSON *restored = cJSON_GetObjectItemCaseSensitive(object, "restoredVersion");
+
+	if (cJSON_IsNumber(restored))
+		grid_add(grid, PLAIN, "v%.0f", restored->valuedouble);
+	else
+		add_member(grid, member(object, "source"));
 }
 
 static int add_details(struct grid *grid, tdl_table *table, const tdl_version_info *info,
-		       tdl_error *error)
+		       bool messages, tdl_error *error)
 {
 	tdl_version_info before = { 0 };
-	char *json, text[LOOK_TIME_SIZE];
-	size_t length;
-	cJSON *object;
+	char text[LOOK_TIME_SIZE];
+	cJSON *object = NULL;
 	int r = 0;
 
 	if (info->version > 0)
 		r = tdl_table_version_info(table, info->version - 1, &before, error);
 	if (r == 0)
-		r = tdl_table_version_json(table, info->version, &json, &length, error);
+		r = read_object(table, info->version, &object, error);
 	if (r < 0)
 		return r;
-	object = cJSON_ParseWithLength(json, length);
 	add_change(grid, info->num_records, before.num_records, false);
 	add_change(grid, info->bytes, before.bytes, true);
-	add_member(grid, object, "userName");
-	add_member(grid, object, "source");
+	add_member(grid, member(object, "userName"));
+	add_source(grid, object);
 	grid_add(grid, PLAIN, "%s", look_age(info->timestamp, text));
+	if (messages)
+		add_member(grid, member(object, "userMetadata"));
 	cJSON_Delete(object);
-	free(json);
 	return 0;
 }
 
 static int add_version(struct grid *grid, tdl_table *table, const struct versions *versions,
-		       const tdl_version_info *info, uint64_t most, tdl_error *error)
+		       const tdl_version_info *info, uint64_t most, bool messages, tdl_error *error)
 {
 	char text[LOOK_TIME_SIZE];
 	int r = 0;
@@ -184,7 +309,7 @@ static int add_version(struct grid *grid, tdl_table *table, const struct version
 	else
 		grid_add(grid, DIM, "-");
 	if (versions->details) {
-		r = add_details(grid, table, info, error);
+		r = add_details(grid, table, info, messages, error);
 	} else {
 		grid_add(grid, PLAIN, "%" PRIu64, info->num_records);
 		grid_add(grid, PLAIN, "%s", look_time(info->timestamp, text));
@@ -195,32 +320,65 @@ static int add_version(struct grid *grid, tdl_table *table, const struct version
 	return r;
 }
 
+/* What is known only when all of them were looked at. */
+struct whole {
+	uint64_t most; /* of what the graph shows */
+	bool messages; /* whether any has one */
+};
+
+static int look_at_all(tdl_table *table, const struct versions *versions, struct whole *whole,
+		       tdl_error *error)
+{
+	int64_t version = -1;
+	tdl_version_info info;
+	cJSON *object = NULL;
+	int r;
+
+	while ((r = next(table, versions, &version, error)) > 0) {
+		r = tdl_table_version_info(table, version, &info, error);
+		if (r < 0)
+			return r;
+		if (whole->most < graphed(versions, &info))
+			whole->most = graphed(versions, &info);
+		if (!versions->details || whole->messages)
+			continue;
+		r = read_object(table, version, &object, error);
+		if (r < 0)
+			return r;
+		whole->messages = *member(object, "userMetadata") != '\0';
+		cJSON_Delete(object);
+	}
+	return r;
+}
+
 int versions_print(tdl_table *table, const struct versions *versions, const struct look *look,
 		   tdl_error *error)
 {
-	unsigned columns = (versions->details ? 8 : 5) + (versions->graph != GRAPH_NONE);
-	uint64_t most = 0;
+	struct whole whole = { 0 };
+	int64_t version = -1;
 	tdl_version_info info;
+	unsigned columns;
 	struct grid grid;
 	char name[32];
 	int r = 0;
 
-	for (int64_t version = -1; versions->graph != GRAPH_NONE && next(versions, &version);) {
-		r = tdl_table_version_info(table, version, &info, error);
-		if (r < 0)
-			return r;
-		if (most < graphed(versions, &info))
-			most = graphed(versions, &info);
-	}
+	if (versions->graph != GRAPH_NONE || versions->details)
+		r = look_at_all(table, versions, &whole, error);
+	if (r < 0)
+		return r;
+	columns = (versions->details ? 8 : 5) + whole.messages + (versions->graph != GRAPH_NONE);
 	/* Rows and bytes stand to the right. */
 	grid_begin(&grid, look, columns, versions->details ? 1u << 3 | 1u << 4 : 1u << 3);
+	if (versions->details && look->people)
+		grid.cut = 1u << 5 | 1u << 6 | (whole.messages ? 1u << 8 : 0);
 	snprintf(name, sizeof name, "v%" PRId64, versions->last);
 	grid_reserve(&grid, 0, name);
-	add_heads(&grid, versions);
-	for (int64_t version = -1; r == 0 && next(versions, &version);) {
+	add_heads(&grid, versions, whole.messages);
+	while (r == 0 && (r = next(table, versions, &version, error)) > 0) {
 		r = tdl_table_version_info(table, version, &info, error);
 		if (r == 0)
-			r = add_version(&grid, table, versions, &info, most, error);
+			r = add_version(&grid, table, versions, &info, whole.most, whole.messages,
+					error);
 	}
 	grid_end(&grid);
 	return r;

@@ -10,6 +10,9 @@
  */
 struct versions {
 	int64_t first, last; /* none where last < first */
+	/* Patterns as of fnmatch(3) for what a version's commitInfo says; NULL: any. The
+	 * operation's case does not matter. */
+	const char *operation, *user, *source;
 	bool reverse;
 	bool details; /* what it added, who made it and from what */
 	enum {
@@ -18,6 +21,15 @@ struct versions {
 		GRAPH_BYTES
 	} graph;
 };
+
+/*
+ * Sets `first` and `last` to the versions from `since` to `until` (times in ms), both inclusive, of
+ * those that were in them.
+ */
+int versions_between(tdl_table *table, struct versions *versions, int64_t since, int64_t until,
+		     tdl_error *error);
+/* Leaves the newest `count` of those that the patterns choose. */
+int versions_newest(tdl_table *table, struct versions *versions, int64_t count, tdl_error *error);
 
 /* Each prints all of them, to what look.h calls people, or as the Python command does, or as one
  * JSON object a line. They return 0, or a code with *error filled in. */

@@ -144,8 +144,10 @@ int tdl_table_write(tdl_table *table, enum tdl_operation operation, int fd, cons
 		    const tdl_commit_options *options, int64_t *version, tdl_error *error)
 {
 	tdl_staging *staging;
-	int r = tdl_staging_open(table, &staging, error);
+	int r = tdl__commit_options_check(options, error);
 
+	if (r == 0)
+		r = tdl_staging_open(table, &staging, error);
 	if (r < 0)
 		return r;
 	r = write_part(table, staging, operation, fd, name, options, version, error);
@@ -441,8 +443,10 @@ int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options
 	__attribute__((cleanup(free_table))) tdl_table *replayed = NULL;
 	tdl_commit_options exact = options != NULL ? *options : any_version;
 	tdl_version_info head;
-	int r = tdl__table_replayed(table, &replayed, error);
+	int r = tdl__commit_options_check(options, error);
 
+	if (r == 0)
+		r = tdl__table_replayed(table, &replayed, error);
 	if (r == 0)
 		r = look_at_head(replayed, &head, error);
 	if (r < 0)

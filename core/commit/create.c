@@ -79,8 +79,8 @@ static int sync_parents(const char *path, tdl_error *error)
 	return 0;
 }
 
-static int first_commit(const char *path, const tdl_schema *schema, tdl__text *text,
-			tdl_error *error)
+static int first_commit(const char *path, const tdl_schema *schema,
+			const tdl_commit_options *options, tdl__text *text, tdl_error *error)
 {
 	static const tdl_version_info nothing = { .version = -1 };
 	char id[UUID_STR_LEN];
@@ -89,7 +89,7 @@ static int first_commit(const char *path, const tdl_schema *schema, tdl__text *t
 	uuid_generate_random(uuid);
 	uuid_unparse_lower(uuid, id);
 	tdl__action_metadata(text, id, schema);
-	tdl__commit_info(text, tdl__now_ms(), "CREATE", -1, -1, NULL);
+	tdl__commit_info(text, tdl__now_ms(), "CREATE", -1, -1, -1, options);
 	if (text->failed)
 		return tdl__fail_nomem(error);
 	return tdl__commit_check(path, text, &nothing, true, error);
@@ -122,13 +122,16 @@ static int fill(const char *path, const char *text, size_t length, tdl_error *er
 	return r;
 }
 
-int tdl_table_create(const char *path, const tdl_schema *schema, tdl_error *error)
+int tdl_table_create(const char *path, const tdl_schema *schema, const tdl_commit_options *options,
+		     tdl_error *error)
 {
 	_cleanup_text_ tdl__text text = { 0 };
 	struct stat st;
 	size_t made;
-	int why, r = first_commit(path, schema, &text, error);
+	int why, r = tdl__commit_options_check(options, error);
 
+	if (r == 0)
+		r = first_commit(path, schema, options, &text, error);
 	if (r < 0)
 		return r;
 	why = tdl__sys_stat(AT_FDCWD, path, &st);

@@ -21,6 +21,7 @@
 #include "util/buf.h"
 #include "util/crc32c.h"
 #include "util/escape.h"
+#include "util/utf8.h"
 
 #define PART_NAME_MAX 44
 /* How often a version may be taken and yet not be seen: a network file system can remember for
@@ -36,7 +37,8 @@ static void part_name(char out[PART_NAME_MAX], const char *hex)
 /* ---- The text of a commit ------------------------------------------------------------------ */
 
 void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
-		      int64_t read_version, int64_t previous, const tdl_commit_options *options)
+		      int64_t read_version, int64_t previous, int64_t restored,
+		      const tdl_commit_options *options)
 {
 	_cleanup_text_ tdl__text info = { 0 };
 	uint64_t count = 0;
@@ -58,6 +60,12 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 		tdl__text_add(&info, ",\"source\":", 10);
 		tdl__text_quote(&info, options->source, strlen(options->source));
 	}
+	if (restored >= 0)
+		tdl__text_format(&info, ",\"restoredVersion\":%" PRId64, restored);
+	if (options != NULL && options->message != NULL) {
+		tdl__text_add(&info, ",\"userMetadata\":", 16);
+		tdl__text_quote(&info, options->message, strlen(options->message));
+	}
 	tdl__text_format(
 		&info, ",\"engineInfo\":\"tinydeltafs/" TINYDELTA_VERSION "\",\"actions\":%" PRIu64,
 		count);
@@ -73,6 +81,19 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 	}
 	text->failed |= info.failed;
 	tdl__text_put_before(text, info.p, info.n);
+}
+
+int tdl__commit_options_check(const tdl_commit_options *options, tdl_error *error)
+{
+	size_t n = options != NULL && options->message != NULL ? strlen(options->message) : 0;
+
+	if (n > TDL_COMMIT_MESSAGE_MAX)
+		return tdl__fail(error, TDL_ERR_LIMIT,
+				 "the message has %zu bytes; %d are the most it may have", n,
+				 TDL_COMMIT_MESSAGE_MAX);
+	if (n > 0 && !tdl__utf8_valid(options->message, n))
+		return tdl__fail(error, TDL_ERR_MISUSE, "the message is not UTF-8");
+	return 0;
 }
 
 int tdl__commit_check(const char *table, const tdl__text *text, const tdl_version_info *base,
@@ -172,7 +193,7 @@ static int make_text(tdl_table *table, enum tdl__change change, const tdl__part 
 		tdl__action_add(text, name, part->size, part->num_records, &part->sums);
 	}
 	tdl__commit_info(text, time_after(base->info.time), names[change], base->info.version,
-			 base->version.crc, options);
+			 base->version.crc, change == TDL__RESTORE ? target : -1, options);
 	if (text->failed)
 		return tdl__fail_nomem(error);
 	return tdl__commit_check(table->path, text, &base->info, change == TDL__APPEND, error);

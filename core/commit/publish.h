@@ -46,9 +46,13 @@ int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mod
 		       tdl_error *error);
 
 /* Puts the line of commitInfo before a commit's other lines, which are all of `text`. `previous` is
- * the CRC-32C of the commit file before, or -1. */
+ * the CRC-32C of the commit file before, `restored` the version that it brings back, or -1. */
 void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
-		      int64_t read_version, int64_t previous, const tdl_commit_options *options);
+		      int64_t read_version, int64_t previous, int64_t restored,
+		      const tdl_commit_options *options);
+
+/* Whether the log can hold what `options` (may be NULL) say for it. Errors: MISUSE, LIMIT. */
+int tdl__commit_options_check(const tdl_commit_options *options, tdl_error *error);
 
 /*
  * Whether a commit that is about to be published could be replayed, by everybody, on top of `base`

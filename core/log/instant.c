@@ -291,3 +291,8 @@ void tdl__instant_format(char out[TDL__INSTANT_MAX], int64_t instant)
 	snprintf(out + n, TDL__INSTANT_MAX - n, ".%03u%c%02lu:%02lu", (unsigned)ms % 1000,
 		 tm.tm_gmtoff < 0 ? '-' : '+', minutes / 60, minutes % 60);
 }
+
+int tdl_time_parse(const char *text, int64_t *time, tdl_error *error)
+{
+	return tdl__instant_parse(text, strlen(text), tdl__now_ms(), time, error);
+}

@@ -173,7 +173,8 @@ static void make_commit(struct table *table, int64_t version, bool overwrite, co
 		tdl__action_remove(&text, before);
 	tdl__action_add(&text, part, table->content.n, table->content.rows, &table->content.sums);
 	tdl__commit_info(&text, INT64_C(1700000000000) + version * 1000,
-			 overwrite ? "OVERWRITE" : "APPEND", version - 1, table->previous, NULL);
+			 overwrite ? "OVERWRITE" : "APPEND", version - 1, table->previous, -1,
+			 NULL);
 	if (text.failed)
 		errx(1, "out of memory");
 	tdl__log_name(name, version);
@@ -193,7 +194,7 @@ static int make_table(const char *path, int64_t versions, size_t bytes, bool ove
 	tdl_error error;
 
 	if (tdl_schema_parse(columns, sizeof columns / sizeof *columns, &schema, &error) < 0 ||
-	    tdl_table_create(path, schema, &error) < 0)
+	    tdl_table_create(path, schema, NULL, &error) < 0)
 		errx(1, "%s", error.message);
 	table.dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	table.log = openat(table.dir, TDL__LOG_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -28,7 +28,7 @@ class PeopleCase(TestCase):
 
     def terminal(self, *words, width=80, **environment):
         """What a terminal of this width is sent, as text."""
-        variables = {"LC_ALL": "C.UTF-8", "TERM": "xterm", "TZ": "UTC", **environment}
+        variables = {"LC_ALL": "C.UTF-8", "TERM": "xterm", "TZ": "UTC", "PAGER": "cat", **environment}
         variables = {k: v for k, v in {**os.environ, **variables}.items() if v is not None}
         program = harness.program("tinydelta")
         pid, master = pty.fork()
@@ -85,9 +85,9 @@ class Terminal(PeopleCase):
         lines = self.shown("history", self.t, "--long")
         self.assertEqual(lines[0][3:], ["ROWS", "BYTES", "USER", "SOURCE", "AGE"])
         user = self.commit(self.t, 1)[0]["commitInfo"]["userName"]
-        self.assertEqual(lines[1][3:7], ["0", "0 B", "-", "-"])
+        self.assertEqual(lines[1][3:7], ["0", "0 B", user, "-"])
         self.assertEqual(lines[2][3:7], ["+3", "+78 B", user, "rows3.jsonl"])
-        self.assertEqual(lines[4][3:7], ["-1", "-26 B", user, "-"])
+        self.assertEqual(lines[4][3:7], ["-1", "-26 B", user, "v1"])
         self.assertRegex(lines[4][7], r"\A[0-9]+ (s|min)\Z")
 
     def test_graph(self):

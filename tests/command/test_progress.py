@@ -52,13 +52,13 @@ class Progress(TestCase):
         for line in shown:
             self.assertRegex(line, rb"\A[0-9.]+ [KMG]?i?B, [0-9.]+ [KMG]?i?B/s *\Z")
         # Written over with blanks before the result is printed.
-        self.assertRegex(sent, rb"\r +\rappended as version 1\r\n\Z")
+        self.assertRegex(sent, rb"\r +\rappended as version 1: \+[0-9]+ rows, \+[0-9.]+ [KM]iB; it has [^\r]+\r\n\Z")
         self.assertNotIn(b"\x1b", sent)
         self.assertEqual(self.tinydelta("read", table).out.replace(ROW, b""), b"")
 
     def test_short_work(self):
         _, sent = self.append_on_a_terminal(0.1)
-        self.assertEqual(sent, b"appended as version 1\r\n")
+        self.assertRegex(sent, rb"\Aappended as version 1: \+[0-9]+ rows, [^\r]+\r\n\Z")
 
     def test_no_terminal(self):
         table = self.table()

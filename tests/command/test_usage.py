@@ -95,13 +95,17 @@ class Usage(TestCase):
         """Of two files one would be silently not there."""
         table, one, two = self.table(), self.file([{"id": 1}]), self.file([{"id": 2}])
         valued = {
-            "append": {"file": (one, two), "read-version": (0, 1)},
-            "overwrite": {"file": (one, two), "read-version": (0, 1)},
+            "append": {"file": (one, two), "read-version": (0, 1), "message": ("a", "b")},
+            "overwrite": {"file": (one, two), "read-version": (0, 1), "message": ("a", "b")},
             "read": {"version": (0, 1)},
             "describe": {"version": (0, 1), "color": ("never", "always")},
-            "history": {"number": (1, 2), "color": ("auto", "never"), "graph": ("rows", "bytes")},
+            "history": {
+                "number": (1, 2), "color": ("auto", "never"), "graph": ("rows", "bytes"),
+                "since": ("-1d", "-2d"), "until": ("-1d", "-2d"), "user": ("a", "b"),
+                "source": ("a", "b"), "operation": ("a", "b"),
+            },
             "diff": {"color": ("auto", "never")},
-            "restore": {"version": (0, 1), "read-version": (0, 1)},
+            "restore": {"version": (0, 1), "read-version": (0, 1), "message": ("a", "b")},
             "vacuum": {"older-than": (1, 2), "color": ("auto", "never")},
             "recover": {"from": ("a", "b")},
             "check": {"version": (0, 1), "older-than": (1, 2), "color": ("auto", "never")},
@@ -149,7 +153,11 @@ class Usage(TestCase):
         for text in ("1x", "x", "", "-", "+1", " 1", "1 ", "1.0", "0x1", "1_0", "\u0661"):
             wrong = f": not a whole number: {text}"
             self.misuse("append", "T", "--file=x", "--read-version", text, says="option --read-version" + wrong)
-            self.misuse("vacuum", "T", f"--older-than={text}", says="option --older-than" + wrong)
+        for text in ("1x", "x", "", "-", "+1", " 1", "1 ", "1.0", "-1", "1dd", "d", "1D", "\u0661"):
+            self.misuse(
+                "vacuum", "T", f"--older-than={text}", says="option --older-than: not an age: "
+                f"{text} (7d, 90m, 30s, or a number of milliseconds)",
+            )
 
     def test_numbers_out_of_range_are_no_versions(self):
         table = self.table()
@@ -162,8 +170,10 @@ class Usage(TestCase):
             ):
                 result = self.tinydelta_fails(*words)
                 self.assertEqual(result.error, f"error: no such version: {text} ({table} has 0 to 0)\n")
-            if text != "-9223372036854775808":
+            if text[0] != "-":
                 self.tinydelta_fails("vacuum", table, "--older-than", text)
+        for text in ("9223372036854776s", "153000000000000w"):
+            self.tinydelta_fails("vacuum", table, "--older-than", text)
         self.assertEqual(self.versions(table), [0])
 
     def test_options_stand_anywhere(self):

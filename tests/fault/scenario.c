@@ -103,7 +103,7 @@ void scenario_make_template(void)
 
 static int run_create(const struct scenario *scenario)
 {
-	return tdl_table_create(in_scratch("new/t"), now.schema, &now.error);
+	return tdl_table_create(in_scratch("new/t"), now.schema, NULL, &now.error);
 }
 
 static int write_rows(enum tdl_operation operation)

@@ -126,7 +126,7 @@ def draw(lines):
 
 def main():
     build = pathlib.Path(os.environ["TDL_BUILD"]).resolve()
-    os.environ.update(LC_ALL="C.UTF-8", TERM="xterm", COLUMNS=str(COLUMNS))
+    os.environ.update(LC_ALL="C.UTF-8", TERM="xterm", PAGER="cat", COLUMNS=str(COLUMNS))
     os.environ["PATH"] = f"{build}/core/command:{build}/fs:{os.environ['PATH']}"
     for name in ("NO_COLOR", "LS_COLORS"):
         os.environ.pop(name, None)

@@ -29,7 +29,7 @@ void make_table(const char *path)
 	tdl_error error = { 0 };
 
 	if (tdl_schema_parse(columns, 2, &schema, &error) < 0 ||
-	    tdl_table_create(in_scratch("%s", path), schema, &error) < 0)
+	    tdl_table_create(in_scratch("%s", path), schema, NULL, &error) < 0)
 		give_up("cannot make a table", &error);
 	tdl_schema_free(schema);
 }

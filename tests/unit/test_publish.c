@@ -403,7 +403,7 @@ Test(publish, what_nobody_could_read_is_not_committed)
 	for (int i = 0; i < 10000; i++)
 		cr_assert_geq(asprintf(&columns[i], "%07000d:int", i), 0);
 	cr_assert_eq(tdl_schema_parse((const char *const *)columns, 10000, &schema, &error), 0);
-	cr_assert_eq(tdl_table_create(in_scratch("large"), schema, &error), TDL_ERR_LIMIT);
+	cr_assert_eq(tdl_table_create(in_scratch("large"), schema, NULL, &error), TDL_ERR_LIMIT);
 	cr_assert_not_null(strstr(error.message, "longer than 64 MiB"), "%s", error.message);
 	cr_assert_not(is_there("large"));
 	tdl_schema_free(schema);

@@ -42,7 +42,7 @@ TestSuite(table, .init = begin, .fini = end);
 static int create(const char *path)
 {
 	error = (tdl_error){ 0 };
-	return tdl_table_create(in_scratch("%s", path), schema, &error);
+	return tdl_table_create(in_scratch("%s", path), schema, NULL, &error);
 }
 
 Test(table, creating)
@@ -79,7 +79,7 @@ Test(table, what_is_there_is_not_touched)
 	cr_assert_eq(count_in("dir"), 0);
 	cr_assert_eq(create("file/t"), TDL_ERR_IO);
 	cr_assert_eq(error.os_error, ENOTDIR);
-	cr_assert_eq(tdl_table_create("", schema, &error), TDL_ERR_MISUSE);
+	cr_assert_eq(tdl_table_create("", schema, NULL, &error), TDL_ERR_MISUSE);
 }
 
 static void other_creates(void *context)
@@ -91,7 +91,7 @@ static void other_creates(void *context)
 Test(table, a_race_to_create_is_lost_without_harm)
 {
 	faults_do_at(TDL__OP_MKDIR, 1, other_creates, NULL);
-	cr_assert_eq(tdl_table_create(in_scratch("t"), schema, &error), TDL_ERR_EXISTS, "%s",
+	cr_assert_eq(tdl_table_create(in_scratch("t"), schema, NULL, &error), TDL_ERR_EXISTS, "%s",
 		     error.message);
 	faults_off();
 	cr_assert_eq(count_in("t"), 1);
