@@ -472,14 +472,14 @@ typedef struct tdl_left {
 
 /*
  * Takes over the named files that dead processes of this machine left, into this folder. For each
- * calls adopted(context, file, left), which owns `file`; *left is the callee's no longer than the
+ * calls recovered(context, file, left), which owns `file`; *left is the callee's no longer than the
  * call. Those that were published already are removed without a call. *busy (may be NULL) gets the
  * number of folders of this machine whose processes still live: try again later. Errors: IO, NOMEM.
  */
-TDL_API int tdl_staging_adopt(tdl_staging *staging,
-			      void (*adopted)(void *context, tdl_staged *file,
-					      const tdl_left *left),
-			      void *context, unsigned *busy, tdl_error *error);
+TDL_API int tdl_staging_recover(tdl_staging *staging,
+				void (*recovered)(void *context, tdl_staged *file,
+						  const tdl_left *left),
+				void *context, unsigned *busy, tdl_error *error);
 
 enum tdl_waiting_state {
 	TDL_WAITING_UNKNOWN, /* only who knows that its process is gone can take it over, by hand */
@@ -487,7 +487,7 @@ enum tdl_waiting_state {
 	TDL_WAITING_LIVES    /* its process lives, or has done so within some minutes */
 };
 
-/* A file dropped under a name that some process of some machine left, or is writing. */
+/* A file staged under a name that some process of some machine left, or is writing. */
 typedef struct tdl_waiting {
 	const char *folder; /* of _incoming/ */
 	const char *name;   /* printable; NULL: the folder is closed to this user */
@@ -508,7 +508,7 @@ TDL_API int tdl_table_waiting(tdl_table *table, const char *folder,
 /*
  * Takes a folder over by hand, whose process the caller knows to be gone: of another machine, or,
  * for root, of another user. Its named files go to a new folder of this machine, where the next
- * mount finds them and lists them as incomplete; the rest is treated as tdl_staging_adopt() does.
+ * mount finds them and lists them as incomplete; the rest is treated as tdl_staging_recover() does.
  * *count gets how many files. Errors: NOT_FOUND (that is no name of a folder), CONFLICT (it is
  * locked), MISUSE (it is another user's, or others may write to it), IO, NOMEM.
  */
@@ -571,7 +571,7 @@ TDL_API int tdl_staged_remove(tdl_staged *file, tdl_error *error);
  * Appends the rows in a staged file, as tdl_table_write() does, with the same errors. Where its
  * bytes are already what is stored, the file itself becomes the data file; else it is rewritten.
  * When it returns 0 the staged name is gone. After PUBLISHED its file stays on the disk, since it
- * may be the only copy, but is this process's no more: a later tdl_staging_adopt() removes it
+ * may be the only copy, but is this process's no more: a later tdl_staging_recover() removes it
  * where the commit and its data file are there, puts it back as the data file where that is
  * missing, and hands it out where there is no such commit. Only where error->in_doubt is set it
  * keeps its name for this process too, to be told of; committing it again can repeat rows. On

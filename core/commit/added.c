@@ -71,7 +71,7 @@ struct said {
 static int find(tdl__added *added, const char *hex, struct said *said, tdl_error *error)
 {
 	tdl__history *history = &added->table->history;
-	tdl__file_key key = { .odd = NULL };
+	tdl__file_key key = { .named = NULL };
 	bool room;
 
 	*said = (struct said){ 0 };
@@ -160,7 +160,7 @@ int tdl__added_mend(tdl__added *added, int dir, const char *name, bool *mended, 
 		return 0;
 	if (why == 0)
 		why = tdl__sys_fstat(table->dir, &st);
-	if (why == 0 && tdl__table_adopt(table, fd, tdl__table_file_mode(&st), NULL) < 0)
+	if (why == 0 && tdl__table_set_owner(table, fd, tdl__table_file_mode(&st), NULL) < 0)
 		why = EIO;
 	if (why == 0)
 		why = tdl__sys_link(dir, name, table->dir, part);

@@ -27,9 +27,9 @@ static int make_public(tdl_table *table, tdl_staged *file, uint64_t size, tdl_er
 	if ((uint64_t)st.st_size != size)
 		return tdl__fail(error, TDL_ERR_CONFLICT,
 				 "the staged file changed while it was committed");
-	r = tdl__table_adopt(table, file->fd, tdl__table_file_mode(&dir), error);
+	r = tdl__table_set_owner(table, file->fd, tdl__table_file_mode(&dir), error);
 	if (r == 0)
-		tdl__table_spare(file->fd);
+		tdl__table_set_future_mtime(file->fd);
 	return r;
 }
 
@@ -157,7 +157,7 @@ int tdl_table_write(tdl_table *table, enum tdl_operation operation, int fd, cons
 
 /* ---- Staged files -------------------------------------------------------------------------- */
 
-static const char *dropped_name(const tdl_staged *file)
+static const char *staged_name_of(const tdl_staged *file)
 {
 	const char *name = "";
 
@@ -208,7 +208,7 @@ static void validate_written(tdl_staged *file, const void *bytes, size_t n, uint
 	    atomic_load(&file->staging->validator_memory) < TDL__VALIDATOR_MEMORY &&
 	    tdl_table_version_info(file->staging->table, TDL_LATEST, &head, NULL) == 0) {
 		file->validator =
-			tdl__validator_new(file->staging, file, dropped_name(file), head.schema);
+			tdl__validator_new(file->staging, file, staged_name_of(file), head.schema);
 		file->free_validator = tdl__validator_free;
 	}
 	/* Bytes that come in any other order might yet be written over by some that came before.
@@ -386,7 +386,7 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 	if (r == 0)
 		r = look_at_head(table, &head, &why);
 	if (r == 0 && !take_prepared(file, head.schema, &validator, &part, &data)) {
-		r = validate_staged(file, dropped_name(file), head.schema, NULL, &validator,
+		r = validate_staged(file, staged_name_of(file), head.schema, NULL, &validator,
 				    options, &part, &data, &why);
 		if (r == 0)
 			r = finish_file(table, data, part.size, &why);
@@ -398,7 +398,7 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 	} else if (r != TDL_ERR_PUBLISHED) {
 		make_private(file);
 	} else {
-		/* Who adopts it, knows what became of the commit. */
+		/* Whoever recovers it knows what became of the commit. */
 		if (part.lost)
 			tdl__validator_keep(validator);
 		if (!why.in_doubt)

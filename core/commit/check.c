@@ -204,9 +204,9 @@ static bool see_staged(void *context, const char *name)
 	struct folder *folder = context;
 	char path[512];
 	enum tdl__fate fate;
-	const char *dropped;
+	const char *staged_name;
 
-	if (!tdl__staged_parse(name, &dropped) && !tdl__moved_parse(name, &dropped))
+	if (!tdl__staged_parse(name, &staged_name) && !tdl__moved_parse(name, &staged_name))
 		return true;
 	snprintf(path, sizeof path, TDL__INCOMING_DIR "/%s/%s", folder->name, name);
 	if (tdl__added_fate(folder->added, name, &fate, NULL) < 0)
@@ -227,10 +227,11 @@ static bool see_staged(void *context, const char *name)
 		tdl__check_problem(
 			folder->check, TDL_LEFTOVER, -1, path, 0,
 			"%s of user %ju that died; as root: tinydelta recover %s --from %s",
-			*dropped != '\0' ? "an incomplete drop of a process" : "left by a process",
+			*staged_name != '\0' ? "an incomplete drop of a process"
+					     : "left by a process",
 			(uintmax_t)folder->owner, folder->check->table->path, folder->name);
 	/* Nameless ones of this user are vacuum's, and named by it. */
-	else if (*dropped != '\0')
+	else if (*staged_name != '\0')
 		tdl__check_problem(folder->check, TDL_LEFTOVER, -1, path, 0,
 				   "an incomplete drop of a process that died");
 	return true;

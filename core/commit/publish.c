@@ -219,12 +219,12 @@ static int write_temp(const tdl__log *log, int64_t version, const char *text, si
 	if (why != 0)
 		return cannot_write(log, why, name, error);
 	if (owner != NULL)
-		r = tdl__table_adopt(owner, fd, mode, error);
+		r = tdl__table_set_owner(owner, fd, mode, error);
 	if (r == 0)
 		why = tdl__sys_write(fd, text, length);
 	/* Not before: a write sets the date anew. */
 	if (r == 0 && why == 0)
-		tdl__table_spare(fd);
+		tdl__table_set_future_mtime(fd);
 	if (r == 0 &&
 	    (why != 0 || (why = tdl__sys_fsync(fd)) != 0 || (why = tdl__sys_fstat(fd, st)) != 0))
 		r = cannot_write(log, why, name, error);

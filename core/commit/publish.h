@@ -18,7 +18,7 @@ typedef struct tdl__part {
 	bool lost;		  /* committed, and its data file is gone */
 } tdl__part;
 
-/* In the staged name of a part in place of the dash before the name it was dropped under: the mark
+/* In the staged name of a part in place of the dash before the name it was staged under: the mark
  * of one that was moved. */
 #define TDL__MOVED_AT	32
 #define TDL__MOVED_MARK '+'

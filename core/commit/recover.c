@@ -14,9 +14,9 @@
 #include "sys.h"
 #include "util/escape.h"
 
-struct adoption {
+struct recovery {
 	tdl_staging *staging;
-	void (*adopted)(void *context, tdl_staged *file, const tdl_left *left);
+	void (*recovered)(void *context, tdl_staged *file, const tdl_left *left);
 	void *context;
 	unsigned busy;
 	tdl__added added;
@@ -29,18 +29,18 @@ struct adoption {
 	int result;
 };
 
-static int open_staged(const struct adoption *adoption, const char *name, int *fd, struct stat *st)
+static int open_staged(const struct recovery *recovery, const char *name, int *fd, struct stat *st)
 {
 	const int flags = O_NOFOLLOW | O_NONBLOCK;
 	_cleanup_close_ int got = -1;
-	int why = tdl__sys_open(adoption->from, name, O_RDWR | flags, 0, &got);
+	int why = tdl__sys_open(recovery->from, name, O_RDWR | flags, 0, &got);
 
 	/* It was about to be published, and readable to all, writable to none already. */
-	if (why == EACCES && tdl__sys_open(adoption->from, name, O_RDONLY | flags, 0, &got) == 0 &&
-	    tdl__sys_fstat(got, st) == 0 && S_ISREG(st->st_mode) && st->st_uid == adoption->owner &&
+	if (why == EACCES && tdl__sys_open(recovery->from, name, O_RDONLY | flags, 0, &got) == 0 &&
+	    tdl__sys_fstat(got, st) == 0 && S_ISREG(st->st_mode) && st->st_uid == recovery->owner &&
 	    tdl__sys_chmod(got, 0600) == 0) {
 		close(tdl__steal_fd(&got));
-		why = tdl__sys_open(adoption->from, name, O_RDWR | flags, 0, &got);
+		why = tdl__sys_open(recovery->from, name, O_RDWR | flags, 0, &got);
 	}
 	if (why == 0)
 		why = tdl__sys_fstat(got, st);
@@ -50,114 +50,114 @@ static int open_staged(const struct adoption *adoption, const char *name, int *f
 }
 
 /* Takes one named file over into our folder and opens it. */
-static int take_over(struct adoption *adoption, const char *name, const char *dropped)
+static int take_over(struct recovery *recovery, const char *name, const char *staged_name)
 {
-	tdl_staging *staging = adoption->staging;
+	tdl_staging *staging = recovery->staging;
 	_cleanup_close_ int fd = -1;
 	tdl_staged *file;
 	tdl_left left;
 	struct stat st;
-	int why = open_staged(adoption, name, &fd, &st);
+	int why = open_staged(recovery, name, &fd, &st);
 
 	/* Whatever else lies there is not ours to touch. */
 	if (why == ENOENT || why == ELOOP || why == ENXIO || why == EISDIR ||
-	    (why == 0 && (!S_ISREG(st.st_mode) || st.st_uid != adoption->owner)))
+	    (why == 0 && (!S_ISREG(st.st_mode) || st.st_uid != recovery->owner)))
 		return 0;
 	if (why == 0)
-		why = tdl__sys_rename(adoption->from, name, staging->dir, name, false);
+		why = tdl__sys_rename(recovery->from, name, staging->dir, name, false);
 	if (why == EINVAL || why == ENOSYS)
-		why = tdl__sys_rename(adoption->from, name, staging->dir, name, true);
+		why = tdl__sys_rename(recovery->from, name, staging->dir, name, true);
 	if (why != 0)
-		return tdl__cannot_stage(staging->table, why, adoption->error);
+		return tdl__cannot_stage(staging->table, why, recovery->error);
 	file = tdl__staged_new(staging, strdup(name));
 	if (file == NULL)
-		return tdl__fail_nomem(adoption->error);
+		return tdl__fail_nomem(recovery->error);
 	file->fd = tdl__steal_fd(&fd);
 	if ((st.st_mode & 07777) != 0600)
 		tdl__sys_chmod(file->fd, 0600);
 	/* Root takes up again only what is its folder's owner's. */
-	if (adoption->by_hand && geteuid() == 0)
-		tdl__table_adopt(staging->table, file->fd, 0600, NULL);
+	if (recovery->by_hand && geteuid() == 0)
+		tdl__table_set_owner(staging->table, file->fd, 0600, NULL);
 	memcpy(file->hex, name, TDL__HEX_MAX - 1);
-	left.name = dropped;
+	left.name = staged_name;
 	left.mtime = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
-	tdl__about_take(file, adoption->from, &st, &left);
-	adoption->adopted(adoption->context, file, &left);
+	tdl__about_take(file, recovery->from, &st, &left);
+	recovery->recovered(recovery->context, file, &left);
 	free((char *)left.reason);
 	return 0;
 }
 
 /* Deletes a name that nobody needs any more. */
-static int discard(struct adoption *adoption, const char *name)
+static int discard(struct recovery *recovery, const char *name)
 {
-	tdl__sys_unlink(adoption->from, name);
+	tdl__sys_unlink(recovery->from, name);
 	return 0;
 }
 
-static int adopt_file(struct adoption *adoption, const char *name, const char *dropped)
+static int recover_file(struct recovery *recovery, const char *name, const char *staged_name)
 {
 	enum tdl__fate fate;
 	bool mended = false;
-	int r = tdl__added_fate(&adoption->added, name, &fate, adoption->error);
+	int r = tdl__added_fate(&recovery->added, name, &fate, recovery->error);
 
 	if (r < 0)
 		return r;
 	/* Published ones are the table's already. Where the data file is gone, this may be it. */
 	if (fate == TDL__FATE_LOST) {
-		r = tdl__added_mend(&adoption->added, adoption->from, name, &mended,
-				    adoption->error);
+		r = tdl__added_mend(&recovery->added, recovery->from, name, &mended,
+				    recovery->error);
 		if (r < 0)
 			return r;
 	}
 	if (fate == TDL__FATE_PUBLISHED || mended)
-		return discard(adoption, name);
+		return discard(recovery, name);
 	/* Nameless ones are of no use to anyone, unless they are all that is left. */
-	if (*dropped == '\0')
-		return fate == TDL__FATE_NONE ? discard(adoption, name) : 0;
-	return take_over(adoption, name, dropped);
+	if (*staged_name == '\0')
+		return fate == TDL__FATE_NONE ? discard(recovery, name) : 0;
+	return take_over(recovery, name, staged_name);
 }
 
 /* A staged file that was given its data file's name, and perhaps not published: it comes back. */
-static int adopt_moved(struct adoption *adoption, const char *mark, const char *dropped)
+static int recover_moved(struct recovery *recovery, const char *mark, const char *staged_name)
 {
-	tdl_table *table = adoption->staging->table;
+	tdl_table *table = recovery->staging->table;
 	char name[NAME_MAX + 1], part[64];
 	enum tdl__fate fate;
-	int why, r = tdl__added_fate(&adoption->added, mark, &fate, adoption->error);
+	int why, r = tdl__added_fate(&recovery->added, mark, &fate, recovery->error);
 
 	if (r < 0)
 		return r;
 	if (fate != TDL__FATE_NONE)
-		return discard(adoption, mark);
+		return discard(recovery, mark);
 	snprintf(name, sizeof name, "%s", mark);
 	name[TDL__MOVED_AT] = '-';
 	snprintf(part, sizeof part, "part-%.32s.jsonl", mark);
-	why = tdl__sys_rename(table->dir, part, adoption->from, name, false);
+	why = tdl__sys_rename(table->dir, part, recovery->from, name, false);
 	/* It had not been moved yet, or was moved back. */
 	if (why == ENOENT || why == EEXIST)
-		return discard(adoption, mark);
+		return discard(recovery, mark);
 	if (why != 0)
-		return tdl__cannot_stage(table, why, adoption->error);
-	discard(adoption, mark);
-	return adopt_file(adoption, name, dropped);
+		return tdl__cannot_stage(table, why, recovery->error);
+	discard(recovery, mark);
+	return recover_file(recovery, name, staged_name);
 }
 
 static bool collect(void *context, const char *name)
 {
-	struct adoption *adoption = context;
-	const char *dropped;
+	struct recovery *recovery = context;
+	const char *staged_name;
 	char *copy;
 
-	if (!tdl__staged_parse(name, &dropped) && !tdl__moved_parse(name, &dropped))
+	if (!tdl__staged_parse(name, &staged_name) && !tdl__moved_parse(name, &staged_name))
 		return true;
 	copy = strdup(name);
 	if (copy == NULL ||
-	    !tdl__reserve(&adoption->names, &adoption->cap, adoption->count + 1, sizeof copy)) {
+	    !tdl__reserve(&recovery->names, &recovery->cap, recovery->count + 1, sizeof copy)) {
 		free(copy);
-		adoption->result = tdl__fail_nomem(adoption->error);
+		recovery->result = tdl__fail_nomem(recovery->error);
 		return false;
 	}
-	adoption->names[adoption->count++] = copy;
+	recovery->names[recovery->count++] = copy;
 	return true;
 }
 
@@ -167,83 +167,83 @@ static int by_name(const void *a, const void *b)
 }
 
 /* In order of names: what was made of its rows comes before the staged file itself. */
-static void adopt_files(struct adoption *adoption)
+static void recover_files(struct recovery *recovery)
 {
-	const char *dropped;
+	const char *staged_name;
 
-	if (adoption->count > 0)
-		qsort(adoption->names, adoption->count, sizeof(char *), by_name);
-	for (size_t i = 0; i < adoption->count && adoption->result == 0; i++) {
-		const char *name = adoption->names[i];
+	if (recovery->count > 0)
+		qsort(recovery->names, recovery->count, sizeof(char *), by_name);
+	for (size_t i = 0; i < recovery->count && recovery->result == 0; i++) {
+		const char *name = recovery->names[i];
 
-		if (tdl__moved_parse(name, &dropped))
-			adoption->result = adopt_moved(adoption, name, dropped);
-		else if (tdl__staged_parse(name, &dropped))
-			adoption->result = adopt_file(adoption, name, dropped);
+		if (tdl__moved_parse(name, &staged_name))
+			recovery->result = recover_moved(recovery, name, staged_name);
+		else if (tdl__staged_parse(name, &staged_name))
+			recovery->result = recover_file(recovery, name, staged_name);
 	}
-	for (size_t i = 0; i < adoption->count; i++)
-		free(adoption->names[i]);
-	adoption->count = 0;
+	for (size_t i = 0; i < recovery->count; i++)
+		free(recovery->names[i]);
+	recovery->count = 0;
 }
 
 /* About a file that has gone another way. */
 static bool remove_about(void *context, const char *name)
 {
-	const struct adoption *adoption = context;
+	const struct recovery *recovery = context;
 
 	if (tdl__about_parse(name))
-		tdl__sys_unlink(adoption->from, name);
+		tdl__sys_unlink(recovery->from, name);
 	return true;
 }
 
 /* All that is in a folder whose locks are held. */
-static void take_folder(struct adoption *adoption, const char *name, const struct tdl__dead *dead)
+static void take_folder(struct recovery *recovery, const char *name, const struct tdl__dead *dead)
 {
 	struct stat st;
 	int why = tdl__sys_fstat(dead->dir, &st);
 
-	adoption->from = dead->dir;
-	adoption->owner = st.st_uid;
+	recovery->from = dead->dir;
+	recovery->owner = st.st_uid;
 	if (why == 0)
-		why = tdl__sys_list(dead->dir, collect, adoption);
-	adopt_files(adoption);
-	if (why == 0 && adoption->result == 0)
-		(void)tdl__sys_list(dead->dir, remove_about, adoption);
-	if (why != 0 && adoption->result == 0)
-		adoption->result =
-			tdl__cannot_stage(adoption->staging->table, why, adoption->error);
-	tdl__dead_remove(adoption->staging->incoming, name, dead);
+		why = tdl__sys_list(dead->dir, collect, recovery);
+	recover_files(recovery);
+	if (why == 0 && recovery->result == 0)
+		(void)tdl__sys_list(dead->dir, remove_about, recovery);
+	if (why != 0 && recovery->result == 0)
+		recovery->result =
+			tdl__cannot_stage(recovery->staging->table, why, recovery->error);
+	tdl__dead_remove(recovery->staging->incoming, name, dead);
 }
 
-static bool adopt_folder(void *context, const char *name)
+static bool recover_folder(void *context, const char *name)
 {
-	struct adoption *adoption = context;
+	struct recovery *recovery = context;
 	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
 
-	if (strcmp(name, adoption->staging->name) == 0)
+	if (strcmp(name, recovery->staging->name) == 0)
 		return true;
-	switch (tdl__folder_look(adoption->staging->incoming, name, &dead)) {
+	switch (tdl__folder_look(recovery->staging->incoming, name, &dead)) {
 	case TDL__FOLDER_BUSY:
-		adoption->busy++;
+		recovery->busy++;
 		return true;
 	case TDL__FOLDER_FOREIGN:
 		return true;
 	case TDL__FOLDER_DEAD:
 		break;
 	}
-	if (!tdl__folder_is_ours(adoption->staging->table, dead.dir))
+	if (!tdl__folder_is_ours(recovery->staging->table, dead.dir))
 		return true;
-	take_folder(adoption, name, &dead);
-	return adoption->result == 0;
+	take_folder(recovery, name, &dead);
+	return recovery->result == 0;
 }
 
-int tdl_staging_adopt(tdl_staging *staging,
-		      void (*adopted)(void *context, tdl_staged *file, const tdl_left *left),
-		      void *context, unsigned *busy, tdl_error *error)
+int tdl_staging_recover(tdl_staging *staging,
+			void (*recovered)(void *context, tdl_staged *file, const tdl_left *left),
+			void *context, unsigned *busy, tdl_error *error)
 {
-	struct adoption adoption = {
+	struct recovery recovery = {
 		.staging = staging,
-		.adopted = adopted,
+		.recovered = recovered,
 		.context = context,
 		.added = { .table = staging->table },
 		.error = error,
@@ -253,16 +253,16 @@ int tdl_staging_adopt(tdl_staging *staging,
 	/* Behind damage nobody knows what was published: nothing is touched. */
 	if (r < 0)
 		return r;
-	why = tdl__sys_list(staging->incoming, adopt_folder, &adoption);
-	tdl__added_clear(&adoption.added);
-	free(adoption.names);
-	if (adoption.result < 0)
-		return adoption.result;
+	why = tdl__sys_list(staging->incoming, recover_folder, &recovery);
+	tdl__added_clear(&recovery.added);
+	free(recovery.names);
+	if (recovery.result < 0)
+		return recovery.result;
 	if (why != 0)
 		return tdl__cannot_stage(staging->table, why, error);
-	if (adoption.result == 0 && busy != NULL)
-		*busy = adoption.busy;
-	return adoption.result;
+	if (recovery.result == 0 && busy != NULL)
+		*busy = recovery.busy;
+	return recovery.result;
 }
 
 /* ---- By hand ------------------------------------------------------------------------------- */
@@ -278,30 +278,30 @@ struct waiting {
 	int result;
 };
 
-static void tell(struct waiting *waiting, const char *dropped)
+static void tell(struct waiting *waiting, const char *staged_name)
 {
 	char folder[4 * NAME_MAX + 1], name[4 * NAME_MAX + 1];
 
 	waiting->told.folder = tdl__printable(folder, sizeof folder, waiting->told.folder,
 					      strlen(waiting->told.folder));
-	waiting->told.name = dropped != NULL
-				     ? tdl__printable(name, sizeof name, dropped, strlen(dropped))
-				     : NULL;
+	waiting->told.name = staged_name != NULL ? tdl__printable(name, sizeof name, staged_name,
+								  strlen(staged_name))
+						 : NULL;
 	waiting->found(waiting->context, &waiting->told);
 }
 
 static bool tell_file(void *context, const char *name)
 {
 	struct waiting *waiting = context;
-	const char *dropped, *folder = waiting->told.folder;
+	const char *staged_name, *folder = waiting->told.folder;
 	struct stat st;
 
-	if ((!tdl__staged_parse(name, &dropped) && !tdl__moved_parse(name, &dropped)) ||
-	    *dropped == '\0' || tdl__sys_stat(waiting->dir, name, &st) != 0)
+	if ((!tdl__staged_parse(name, &staged_name) && !tdl__moved_parse(name, &staged_name)) ||
+	    *staged_name == '\0' || tdl__sys_stat(waiting->dir, name, &st) != 0)
 		return true;
 	waiting->told.size = (uint64_t)st.st_size;
 	waiting->told.mtime = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
-	tell(waiting, dropped);
+	tell(waiting, staged_name);
 	waiting->told.folder = folder;
 	return true;
 }
@@ -405,8 +405,8 @@ static int lock_named(tdl_table *table, int incoming, const char *folder, struct
 int tdl_table_recover(tdl_table *table, const char *folder, unsigned *count, tdl_error *error)
 {
 	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
-	struct adoption adoption = {
-		.adopted = leave,
+	struct recovery recovery = {
+		.recovered = leave,
 		.context = count,
 		.added = { .table = table },
 		.by_hand = true,
@@ -417,16 +417,16 @@ int tdl_table_recover(tdl_table *table, const char *folder, unsigned *count, tdl
 	*count = 0;
 	/* Behind damage nobody knows what was published: nothing is touched. */
 	if (r == 0)
-		r = tdl_staging_open(table, &adoption.staging, error);
+		r = tdl_staging_open(table, &recovery.staging, error);
 	if (r < 0)
 		return r;
-	r = lock_named(table, adoption.staging->incoming, folder, &dead, error);
+	r = lock_named(table, recovery.staging->incoming, folder, &dead, error);
 	if (r == 0) {
-		take_folder(&adoption, folder, &dead);
-		r = adoption.result;
+		take_folder(&recovery, folder, &dead);
+		r = recovery.result;
 	}
-	tdl__added_clear(&adoption.added);
-	free(adoption.names);
-	tdl_staging_free(adoption.staging);
+	tdl__added_clear(&recovery.added);
+	free(recovery.names);
+	tdl_staging_free(recovery.staging);
 	return r;
 }

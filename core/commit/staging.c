@@ -99,23 +99,23 @@ static bool of_this_machine(const char *folder)
 	return memcmp(folder, machine, 32) == 0;
 }
 
-bool tdl__staged_parse(const char *name, const char **dropped)
+bool tdl__staged_parse(const char *name, const char **staged_name)
 {
 	uint8_t id[16];
 
 	if (strlen(name) < 32 || !tdl__unhex(id, name) || (name[32] != '\0' && name[32] != '-'))
 		return false;
-	*dropped = name[32] == '-' ? name + 33 : "";
+	*staged_name = name[32] == '-' ? name + 33 : "";
 	return true;
 }
 
-bool tdl__moved_parse(const char *name, const char **dropped)
+bool tdl__moved_parse(const char *name, const char **staged_name)
 {
 	uint8_t id[16];
 
 	if (strlen(name) < 34 || !tdl__unhex(id, name) || name[TDL__MOVED_AT] != TDL__MOVED_MARK)
 		return false;
-	*dropped = name + TDL__MOVED_AT + 1;
+	*staged_name = name + TDL__MOVED_AT + 1;
 	return true;
 }
 
@@ -157,7 +157,7 @@ static int make_incoming(tdl_table *table, mode_t mode, tdl_error *error)
 		return tdl__cannot_stage(table, why, error);
 	why = open_dir(table->dir, temp, &fd);
 	r = why != 0 ? tdl__cannot_stage(table, why, error)
-		     : tdl__table_adopt(table, fd, mode, error);
+		     : tdl__table_set_owner(table, fd, mode, error);
 	if (r == 0) {
 		why = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR, false);
 		/* An empty one that another made just now gives way: its maker looks again. */
@@ -199,7 +199,7 @@ static int open_incoming(tdl_table *table, int *fd, tdl_error *error)
 	/* The table was opened to more users since it was made. */
 	if (((st.st_mode & 07777) != mode || st.st_gid != dir.st_gid) &&
 	    (geteuid() == 0 || geteuid() == st.st_uid))
-		tdl__table_adopt(table, got, mode, NULL);
+		tdl__table_set_owner(table, got, mode, NULL);
 	*fd = tdl__steal_fd(&got);
 	return 0;
 }
@@ -238,11 +238,11 @@ static int make_folder(tdl_table *table, int incoming, const char *name, int *di
 	if (why == 0)
 		why = tdl__sys_fstat(got, &st);
 	if (why == 0)
-		tdl__table_adopt(table, got, (st.st_mode & S_ISGID) | 0700, NULL);
+		tdl__table_set_owner(table, got, (st.st_mode & S_ISGID) | 0700, NULL);
 	if (why == 0)
 		why = tdl__sys_open(got, LOCK_FILE, flags, 0600, &locked);
 	if (why == 0 && geteuid() == 0)
-		tdl__table_adopt(table, locked, 0600, NULL);
+		tdl__table_set_owner(table, locked, 0600, NULL);
 	if (why == 0)
 		why = lock(locked);
 	if (why == 0 && (!is_there(got, LOCK_FILE, locked) || !is_there(incoming, name, got)))
@@ -502,7 +502,7 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 	}
 	/* Root takes up again only what is its folder's owner's. */
 	if (geteuid() == 0)
-		tdl__table_adopt(staging->table, file->fd, 0600, NULL);
+		tdl__table_set_owner(staging->table, file->fd, 0600, NULL);
 	*out = file;
 	return 0;
 }
@@ -532,7 +532,7 @@ int tdl__staged_secure(tdl_staged *file, bool *again, tdl_error *error)
 	if (why != 0)
 		return tdl__cannot_stage(staging->table, why, error);
 	if (geteuid() == 0)
-		tdl__table_adopt(staging->table, file->fd, 0600, NULL);
+		tdl__table_set_owner(staging->table, file->fd, 0600, NULL);
 	*again = true;
 	return 0;
 }

@@ -11,7 +11,7 @@
  * _incoming/: a folder for each process that stages files, named by machine, boot and a random
  * part, and locked with flock() while the process lives: itself, and the file `.lock` in it, since
  * some shared file systems (GlusterFS) have locks of directories that other clients do not see. In
- * it a file is <32 hex>-<name> (dropped under a name) or <32 hex> (the process's own, without one),
+ * it a file is <32 hex>-<name> (staged under a name) or <32 hex> (the process's own, without one),
  * the hex being those of the data file it is to become.
  */
 
@@ -68,7 +68,7 @@ int tdl__staged_create_nameless(tdl_staging *staging, const char *hex, tdl_stage
 /* An object for a file in the folder, with no descriptor yet; takes over the name, which may be
  * NULL. NULL: no memory. */
 tdl_staged *tdl__staged_new(tdl_staging *staging, char *file_name);
-/* Leaves its file on the disk for who adopts it: it is this process's no more. */
+/* Leaves its file on the disk for whoever recovers it: it is this process's no more. */
 void tdl__staged_forget(tdl_staged *file);
 /*
  * Where somebody took the file's name away (a clone of this machine that does not see our locks),
@@ -86,8 +86,9 @@ void tdl__about_forget(tdl_staged *file);
 /* Says that files cannot be staged in the table, and why (an errno). */
 int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error);
 
-/* Whether `name` is a staged file's; *dropped gets the name it was dropped under, "" for none. */
-bool tdl__staged_parse(const char *name, const char **dropped);
+/* Whether `name` is a staged file's; *staged_name gets the name it was staged under, "" for none.
+ */
+bool tdl__staged_parse(const char *name, const char **staged_name);
 
 /* Whether a name in the table is that of an _incoming that was never finished. */
 bool tdl__incoming_is_temp(const char *name);
@@ -97,10 +98,10 @@ bool tdl__folder_parse(const char *name);
 
 /*
  * Where a file system has no hard links a staged file is renamed to its data file's name, and until
- * it is published this, an empty file <32 hex>+<name>, says so and keeps the name. *dropped
+ * it is published this, an empty file <32 hex>+<name>, says so and keeps the name. *staged_name
  * gets it. A file without a name has none.
  */
-bool tdl__moved_parse(const char *name, const char **dropped);
+bool tdl__moved_parse(const char *name, const char **staged_name);
 
 /* How a folder of _incoming stands to this process. */
 enum tdl__folder {

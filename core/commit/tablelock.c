@@ -71,7 +71,7 @@ static int make_file(tdl_table *table, const struct stat *dir)
 			    &fd);
 	if (why != 0)
 		return why;
-	if (tdl__table_adopt(table, fd, lock_mode(dir), NULL) < 0)
+	if (tdl__table_set_owner(table, fd, lock_mode(dir), NULL) < 0)
 		why = EIO;
 	if (why == 0)
 		why = tdl__sys_link(table->log_dir, temp, table->log_dir, TDL__LOCK_NAME);
@@ -104,7 +104,7 @@ static int open_file(tdl_table *table, const struct stat *dir, int *fd, struct s
 	/* The table has been opened to more users, or its group is another now. */
 	if (((st->st_mode & 0777) != lock_mode(dir) || st->st_gid != dir->st_gid) &&
 	    (geteuid() == 0 || geteuid() == st->st_uid))
-		tdl__table_adopt(table, got, lock_mode(dir), NULL);
+		tdl__table_set_owner(table, got, lock_mode(dir), NULL);
 	*fd = tdl__steal_fd(&got);
 	return 0;
 }

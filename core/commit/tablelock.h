@@ -26,8 +26,8 @@ struct tdl__table_lock {
  * Takes the lock: writers, who commit with `options`, share it, a vacuum has it alone. Waits for
  * others for a while, and then says who they are. Where it cannot be had at all, because the file
  * system has no locks or the file is closed to this user, it succeeds without; the dates of what is
- * being published (tdl__table_spare()) then have to do. Errors: IO (EAGAIN: others had it all the
- * time), STOPPED.
+ * being published (tdl__table_set_future_mtime()) then have to do. Errors: IO (EAGAIN: others had
+ * it all the time), STOPPED.
  */
 int tdl__table_lock(tdl_table *table, const tdl_commit_options *options,
 		    struct tdl__table_lock *lock, tdl_error *error);

@@ -40,9 +40,9 @@ struct vacuum {
 	void *context;
 	int incoming; /* _incoming, or -1 */
 	struct names parts, temps;
-	struct names unmade; /* folders that were to become _incoming */
-	bool listed;	     /* the log was */
-	size_t spared;	     /* so many files of the history are no candidates any more */
+	struct names unmade;	/* folders that were to become _incoming */
+	bool listed;		/* the log was */
+	size_t protected_files; /* so many files of the history are no candidates any more */
 	struct folder *folders;
 	size_t folder_count, folder_cap;
 	bool failed; /* no memory for a folder */
@@ -125,7 +125,7 @@ static bool see_part(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;
 
-	if (tdl__file_key_of(name).odd == NULL)
+	if (tdl__file_key_of(name).named == NULL)
 		keep(&vacuum->parts, name);
 	else if (tdl__incoming_is_temp(name))
 		keep(&vacuum->unmade, name);
@@ -145,9 +145,9 @@ static bool see_temp(void *context, const char *name)
 static bool see_staged(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;
-	const char *dropped;
+	const char *staged_name;
 
-	if (tdl__staged_parse(name, &dropped) && *dropped == '\0' &&
+	if (tdl__staged_parse(name, &staged_name) && *staged_name == '\0' &&
 	    may_go(vacuum, vacuum->folder, name))
 		keep(&vacuum->folders[vacuum->folder_count - 1].files, name);
 	return true;
@@ -158,9 +158,9 @@ static bool see_mark(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;
 	char part[64];
-	const char *dropped;
+	const char *staged_name;
 
-	if (tdl__moved_parse(name, &dropped)) {
+	if (tdl__moved_parse(name, &staged_name)) {
 		snprintf(part, sizeof part, "part-%.32s.jsonl", name);
 		keep(&vacuum->moved, part);
 	}
@@ -211,15 +211,15 @@ static int by_folder(const void *a, const void *b)
  * have come since the last time; also by its name alone, since a folder in a path may lead back
  * here, for a reader that follows links.
  */
-static void spare_added(struct vacuum *vacuum)
+static void protect_added(struct vacuum *vacuum)
 {
 	tdl__history *history = &vacuum->table->history;
 	struct names *parts = &vacuum->parts;
 	size_t kept = 0;
 
 	pthread_rwlock_rdlock(&history->lock);
-	for (; vacuum->spared < history->files.count; vacuum->spared++) {
-		tdl__file_key key = tdl__filelist_key(&history->files, vacuum->spared);
+	for (; vacuum->protected_files < history->files.count; vacuum->protected_files++) {
+		tdl__file_key key = tdl__filelist_key(&history->files, vacuum->protected_files);
 		char path[TDL__PATH_MAX + 1];
 		const char *slash, *name;
 		size_t low = 0, high = parts->count;
@@ -231,7 +231,7 @@ static void spare_added(struct vacuum *vacuum)
 		name = slash != NULL ? slash + 1 : path;
 		if (*name != 'p')
 			continue;
-		/* What is spared already has lost its first byte, which all candidates share. */
+		/* What is protected already has lost its first byte, which all candidates share. */
 		while (low < high) {
 			size_t middle = low + (high - low) / 2;
 
@@ -272,7 +272,7 @@ static int look_at_log(struct vacuum *vacuum, tdl_error *error)
 	if (r == 0)
 		r = tdl__history_get(history, TDL_LATEST, &(tdl__version){ 0 }, &info, error);
 	if (r == 0)
-		spare_added(vacuum);
+		protect_added(vacuum);
 	return r;
 }
 

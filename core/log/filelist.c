@@ -14,31 +14,31 @@ static const char part_prefix[] = "part-", part_suffix[] = ".jsonl";
 
 tdl__file_key tdl__file_key_of(const char *path)
 {
-	tdl__file_key key = { .odd = NULL };
+	tdl__file_key key = { .named = NULL };
 
 	if (strlen(path) != 43 || memcmp(path, part_prefix, 5) != 0 ||
 	    !tdl__unhex(key.id, path + 5) || strcmp(path + 37, part_suffix) != 0)
-		key.odd = path;
+		key.named = path;
 	return key;
 }
 
 bool tdl__file_key_equal(const tdl__file_key *a, const tdl__file_key *b)
 {
-	if (a->odd != NULL || b->odd != NULL)
-		return a->odd != NULL && b->odd != NULL && strcmp(a->odd, b->odd) == 0;
+	if (a->named != NULL || b->named != NULL)
+		return a->named != NULL && b->named != NULL && strcmp(a->named, b->named) == 0;
 	return memcmp(a->id, b->id, 16) == 0;
 }
 
 uint64_t tdl__file_key_hash(const tdl__file_key *key)
 {
-	return key->odd == NULL ? tdl__hash(key->id, sizeof key->id)
-				: tdl__hash(key->odd, strlen(key->odd));
+	return key->named == NULL ? tdl__hash(key->id, sizeof key->id)
+				  : tdl__hash(key->named, strlen(key->named));
 }
 
 void tdl__file_key_path(const tdl__file_key *key, char *out)
 {
-	if (key->odd != NULL) {
-		strcpy(out, key->odd);
+	if (key->named != NULL) {
+		strcpy(out, key->named);
 		return;
 	}
 	memcpy(out, part_prefix, 5);
@@ -55,8 +55,8 @@ void tdl__filelist_free(tdl__filelist *files)
 	free(files->crcs);
 	free(files->flags);
 	free(files->lists);
-	free(files->odd);
-	free(files->lacks);
+	free(files->named);
+	free(files->no_eol);
 	free(files->blocks);
 	free(files->slots);
 	*files = (tdl__filelist){ 0 };
@@ -92,14 +92,14 @@ static bool reserve(tdl__filelist *files, const tdl__file_key *key, unsigned fla
 	       tdl__reserve(&files->records, &files->records_cap, n, sizeof *files->records) &&
 	       tdl__reserve(&files->crcs, &files->crcs_cap, n, sizeof *files->crcs) &&
 	       tdl__reserve(&files->flags, &files->flags_cap, n, sizeof *files->flags) &&
-	       ((flags & TDL__FILE_LACKS) == 0 ||
-		tdl__reserve(&files->lacks, &files->lacks_cap, files->lacks_count + 1,
-			     sizeof *files->lacks)) &&
+	       ((flags & TDL__FILE_NO_EOL) == 0 ||
+		tdl__reserve(&files->no_eol, &files->no_eol_cap, files->no_eol_count + 1,
+			     sizeof *files->no_eol)) &&
 	       ((flags & TDL__FILE_BLOCKS) == 0 ||
 		tdl__reserve(&files->blocks, &files->block_cap, files->block_count + 1,
 			     sizeof *files->blocks)) &&
-	       (key->odd == NULL || tdl__reserve(&files->odd, &files->odd_cap, files->odd_count + 1,
-						 sizeof *files->odd));
+	       (key->named == NULL || tdl__reserve(&files->named, &files->named_cap,
+						   files->named_count + 1, sizeof *files->named));
 }
 
 /* Takes the numbers of its blocks (at blocks->numbers) on success. */
@@ -111,24 +111,25 @@ static bool add(tdl__filelist *files, const tdl__file_key *key, uint64_t size, u
 
 	if (!reserve(files, key, flags))
 		return false;
-	if (key->odd != NULL) {
-		path = strdup(key->odd);
+	if (key->named != NULL) {
+		path = strdup(key->named);
 		if (path == NULL)
 			return false;
-		files->odd[files->odd_count++] = (tdl__odd){ n, path };
+		files->named[files->named_count++] = (tdl__named_file){ n, path };
 	}
 	memcpy(files->ids[n], key->id, 16);
 	files->ends[n] = (n > 0 ? files->ends[n - 1] : 0) + size;
 	files->records[n] = (n > 0 ? files->records[n - 1] : 0) + records;
 	files->crcs[n] = crc;
 	if ((flags & TDL__FILE_HAS_CRC) != 0)
-		flags |= TDL__FILE_KNOWN;
+		flags |= TDL__FILE_EOL_KNOWN;
 	/* Nothing is nothing's last byte: an empty file needs no newline. */
 	if (size == 0)
-		flags = (flags | TDL__FILE_KNOWN) & ~TDL__FILE_LACKS;
-	files->flags[n] = (uint8_t)((flags & ~TDL__FILE_ODD) | (path != NULL ? TDL__FILE_ODD : 0));
-	if ((flags & TDL__FILE_LACKS) != 0)
-		files->lacks[files->lacks_count++] = n;
+		flags = (flags | TDL__FILE_EOL_KNOWN) & ~TDL__FILE_NO_EOL;
+	files->flags[n] =
+		(uint8_t)((flags & ~TDL__FILE_NAMED) | (path != NULL ? TDL__FILE_NAMED : 0));
+	if ((flags & TDL__FILE_NO_EOL) != 0)
+		files->no_eol[files->no_eol_count++] = n;
 	if ((flags & TDL__FILE_BLOCKS) != 0) {
 		files->blocks[files->block_count] = *blocks;
 		files->blocks[files->block_count++].index = n;
@@ -214,10 +215,10 @@ static void drop_slots(tdl__filelist *files)
 
 void tdl__filelist_cut(tdl__filelist *files, size_t count)
 {
-	while (files->odd_count > 0 && files->odd[files->odd_count - 1].index >= count)
-		free(files->odd[--files->odd_count].path);
-	while (files->lacks_count > 0 && files->lacks[files->lacks_count - 1] >= count)
-		files->lacks_count--;
+	while (files->named_count > 0 && files->named[files->named_count - 1].index >= count)
+		free(files->named[--files->named_count].path);
+	while (files->no_eol_count > 0 && files->no_eol[files->no_eol_count - 1] >= count)
+		files->no_eol_count--;
 	while (files->block_count > 0 && files->blocks[files->block_count - 1].index >= count) {
 		const tdl__blocks *last = &files->blocks[--files->block_count];
 
@@ -313,31 +314,32 @@ bool tdl__filelist_start(tdl__filelist *files)
 	return true;
 }
 
-void tdl__filelist_settle(tdl__filelist *files, size_t list, uint64_t count)
+void tdl__filelist_resolve_eol(tdl__filelist *files, size_t list, uint64_t count)
 {
 	tdl__list *at = &files->lists[list];
 
-	while (at->known < count && (files->flags[at->first + at->known] & TDL__FILE_KNOWN) != 0)
-		at->known++;
+	while (at->eol_known < count &&
+	       (files->flags[at->first + at->eol_known] & TDL__FILE_EOL_KNOWN) != 0)
+		at->eol_known++;
 }
 
 tdl__file_key tdl__filelist_key(const tdl__filelist *files, uint64_t index)
 {
-	tdl__file_key key = { .odd = NULL };
-	size_t low = 0, high = files->odd_count;
+	tdl__file_key key = { .named = NULL };
+	size_t low = 0, high = files->named_count;
 
 	memcpy(key.id, files->ids[index], 16);
-	if ((files->flags[index] & TDL__FILE_ODD) == 0)
+	if ((files->flags[index] & TDL__FILE_NAMED) == 0)
 		return key;
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;
 
-		if (files->odd[middle].index <= index)
+		if (files->named[middle].index <= index)
 			low = middle;
 		else
 			high = middle;
 	}
-	key.odd = files->odd[low].path;
+	key.named = files->named[low].path;
 	return key;
 }
 
@@ -368,15 +370,15 @@ uint64_t tdl__filelist_rows(const tdl__filelist *files, size_t list, uint64_t co
 	return sum(files->records, files->lists[list].first, count);
 }
 
-/* How many indexes in `lacks` are below `index`. */
-static size_t lacks_below(const tdl__filelist *files, uint64_t index)
+/* How many indexes in `no_eol` are below `index`. */
+static size_t no_eol_below(const tdl__filelist *files, uint64_t index)
 {
-	size_t low = 0, high = files->lacks_count;
+	size_t low = 0, high = files->no_eol_count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (files->lacks[middle] < index)
+		if (files->no_eol[middle] < index)
 			low = middle + 1;
 		else
 			high = middle;
@@ -384,22 +386,22 @@ static size_t lacks_below(const tdl__filelist *files, uint64_t index)
 	return low;
 }
 
-bool tdl__filelist_learn(tdl__filelist *files, uint64_t index, bool lacks)
+bool tdl__filelist_set_eol(tdl__filelist *files, uint64_t index, bool no_eol)
 {
-	if ((files->flags[index] & TDL__FILE_KNOWN) != 0)
+	if ((files->flags[index] & TDL__FILE_EOL_KNOWN) != 0)
 		return true;
-	if (lacks) {
-		size_t at = lacks_below(files, index);
+	if (no_eol) {
+		size_t at = no_eol_below(files, index);
 
-		if (!tdl__reserve(&files->lacks, &files->lacks_cap, files->lacks_count + 1,
-				  sizeof *files->lacks))
+		if (!tdl__reserve(&files->no_eol, &files->no_eol_cap, files->no_eol_count + 1,
+				  sizeof *files->no_eol))
 			return false;
-		memmove(files->lacks + at + 1, files->lacks + at,
-			(files->lacks_count - at) * sizeof *files->lacks);
-		files->lacks[at] = index;
-		files->lacks_count++;
+		memmove(files->no_eol + at + 1, files->no_eol + at,
+			(files->no_eol_count - at) * sizeof *files->no_eol);
+		files->no_eol[at] = index;
+		files->no_eol_count++;
 	}
-	files->flags[index] |= (uint8_t)(TDL__FILE_KNOWN | (lacks ? TDL__FILE_LACKS : 0));
+	files->flags[index] |= (uint8_t)(TDL__FILE_EOL_KNOWN | (no_eol ? TDL__FILE_NO_EOL : 0));
 	return true;
 }
 
@@ -408,7 +410,7 @@ uint64_t tdl__filelist_offset(const tdl__filelist *files, size_t list, uint64_t 
 	uint64_t first = files->lists[list].first;
 
 	return sum(files->ends, first, nth) +
-	       (lacks_below(files, first + nth) - lacks_below(files, first));
+	       (no_eol_below(files, first + nth) - no_eol_below(files, first));
 }
 
 uint64_t tdl__filelist_locate(const tdl__filelist *files, size_t list, uint64_t count,

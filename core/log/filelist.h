@@ -19,10 +19,10 @@
  * That is 37 bytes a file, and a name of the usual form needs no more: it is a 16-byte UUID.
  *
  * Whether a file lacks its last newline decides where the next one begins in data.jsonl. It is
- * known for files with a checksum (their writer always ends rows), and learned for others when
- * first needed: `known` of a list is how many of its first files are settled. The few that do
- * lack it are in a sorted array of their own, and so are the checksums of blocks, which only large
- * files have.
+ * known for files with a checksum (their writer always ends rows), and found out for others when
+ * first needed: `eol_known` of a list is of how many of its first files. The few that do lack it
+ * are in a sorted array of their own, and so are the checksums of blocks, which only large files
+ * have.
  *
  * A data file never changes, so what a commit said of its bytes holds for later commits that add
  * it again without saying it.
@@ -33,25 +33,25 @@
 /* A data file's name: a UUID for part-<32 hex>.jsonl, else the path itself. */
 typedef struct tdl__file_key {
 	uint8_t id[16];
-	const char *odd; /* NULL: the id counts */
+	const char *named; /* NULL: the id counts */
 } tdl__file_key;
 
-#define TDL__FILE_HAS_CRC 1u  /* its commit gave a checksum */
-#define TDL__FILE_KNOWN	  2u  /* whether it lacks its last newline is settled */
-#define TDL__FILE_LACKS	  4u  /* and it does */
-#define TDL__FILE_ODD	  8u  /* its name is among the odd ones */
-#define TDL__FILE_BLOCKS  16u /* it has checksums of its blocks */
-#define TDL__FILE_ROWS	  32u /* and counts of their rows */
+#define TDL__FILE_HAS_CRC   1u	/* its commit gave a checksum */
+#define TDL__FILE_EOL_KNOWN 2u	/* whether it lacks its last newline is known */
+#define TDL__FILE_NO_EOL    4u	/* and it does */
+#define TDL__FILE_NAMED	    8u	/* its name is among the named ones */
+#define TDL__FILE_BLOCKS    16u /* it has checksums of its blocks */
+#define TDL__FILE_ROWS	    32u /* and counts of their rows */
 
 typedef struct tdl__list {
-	uint64_t first; /* index of its first file */
-	uint64_t known; /* its files before this are settled */
+	uint64_t first;	    /* index of its first file */
+	uint64_t eol_known; /* of its files before this the last newline is known */
 } tdl__list;
 
-typedef struct tdl__odd {
+typedef struct tdl__named_file {
 	uint64_t index;
 	char *path;
-} tdl__odd;
+} tdl__named_file;
 
 /* The checksums of a file's blocks, and their rows behind them. */
 typedef struct tdl__blocks {
@@ -73,10 +73,10 @@ typedef struct tdl__filelist {
 	tdl__list *lists;
 	size_t list_count, list_cap;
 
-	tdl__odd *odd; /* sorted by index */
-	size_t odd_count, odd_cap;
-	uint64_t *lacks; /* sorted indexes */
-	size_t lacks_count, lacks_cap;
+	tdl__named_file *named; /* sorted by index */
+	size_t named_count, named_cap;
+	uint64_t *no_eol; /* sorted indexes */
+	size_t no_eol_count, no_eol_cap;
 	tdl__blocks *blocks; /* sorted by index */
 	size_t block_count, block_cap;
 	uint64_t number_count; /* all numbers that are not shared */
@@ -92,7 +92,7 @@ void tdl__filelist_free(tdl__filelist *files);
 /* Empties it, but for one list without files. */
 void tdl__filelist_reset(tdl__filelist *files);
 
-/* A path as a key; the odd one borrows `path`. */
+/* A path as a key; a named one borrows `path`. */
 tdl__file_key tdl__file_key_of(const char *path);
 bool tdl__file_key_equal(const tdl__file_key *a, const tdl__file_key *b);
 uint64_t tdl__file_key_hash(const tdl__file_key *key);
@@ -113,8 +113,9 @@ void tdl__filelist_cut(tdl__filelist *files, size_t count);
 void tdl__filelist_trim(tdl__filelist *files);
 /* Starts a list at the end of the array. */
 bool tdl__filelist_start(tdl__filelist *files);
-/* Notes that files were added to list `list`, which has `count` now: what they settle. */
-void tdl__filelist_settle(tdl__filelist *files, size_t list, uint64_t count);
+/* Notes that files were added to list `list`, which has `count` now: what of their last newlines is
+ * known. */
+void tdl__filelist_resolve_eol(tdl__filelist *files, size_t list, uint64_t count);
 
 tdl__file_key tdl__filelist_key(const tdl__filelist *files, uint64_t index);
 uint64_t tdl__filelist_size(const tdl__filelist *files, uint64_t index);
@@ -125,9 +126,10 @@ tdl__sums tdl__filelist_sums(const tdl__filelist *files, uint64_t index);
 uint64_t tdl__filelist_bytes(const tdl__filelist *files, size_t list, uint64_t count);
 uint64_t tdl__filelist_rows(const tdl__filelist *files, size_t list, uint64_t count);
 
-/* Settles whether a file lacks its last newline. False: no memory, nothing changed. */
-bool tdl__filelist_learn(tdl__filelist *files, uint64_t index, bool lacks);
-/* Where file `nth` (<= count) of a list begins in data.jsonl; its files before must be settled. */
+/* Sets whether a file lacks its last newline. False: no memory, nothing changed. */
+bool tdl__filelist_set_eol(tdl__filelist *files, uint64_t index, bool no_eol);
+/* Where file `nth` (<= count) of a list begins in data.jsonl; the last newlines of its files before
+ * must be known. */
 uint64_t tdl__filelist_offset(const tdl__filelist *files, size_t list, uint64_t nth);
 /* The file of the first `count` (> 0) that holds the byte at `offset`. */
 uint64_t tdl__filelist_locate(const tdl__filelist *files, size_t list, uint64_t count,

@@ -42,9 +42,9 @@ static void clear_damage(tdl__history *history)
 	history->damaged = false;
 	history->unreadable = false;
 	history->replaced = false;
-	free(history->beyond);
-	history->beyond = NULL;
-	history->beyond_count = 0;
+	free(history->past_gap);
+	history->past_gap = NULL;
+	history->past_gap_count = 0;
 }
 
 void tdl__history_clear(tdl__history *history)
@@ -118,7 +118,7 @@ static bool is_of_the_file(const tdl_error *why)
 
 /* The versions from the end of what can be followed on: those that are there, and those that were
  * shown. */
-static int list_beyond(tdl__history *history, int64_t **beyond, size_t *count, tdl_error *error)
+static int list_past_gap(tdl__history *history, int64_t **past_gap, size_t *count, tdl_error *error)
 {
 	_cleanup_free_ int64_t *there = NULL;
 	size_t n = 0, first = history->count;
@@ -133,13 +133,13 @@ static int list_beyond(tdl__history *history, int64_t **beyond, size_t *count, t
 			*error = why;
 		return r;
 	}
-	*beyond = calloc(shown + n + 1, sizeof **beyond);
-	if (*beyond == NULL)
+	*past_gap = calloc(shown + n + 1, sizeof **past_gap);
+	if (*past_gap == NULL)
 		return tdl__fail_nomem(error);
 	for (size_t i = 0; i < shown; i++)
-		(*beyond)[i] = (int64_t)(first + i);
+		(*past_gap)[i] = (int64_t)(first + i);
 	if (n > 0)
-		memcpy(*beyond + shown, there, n * sizeof *there);
+		memcpy(*past_gap + shown, there, n * sizeof *there);
 	*count = shown + n;
 	return 0;
 }
@@ -150,9 +150,9 @@ static int set_damage(tdl__history *history, const tdl_error *why, tdl_error *er
 	struct stat st = look(history);
 	bool unreadable = why->code == TDL_ERR_IO;
 	tdl_error damage = *why;
-	int64_t *beyond = NULL;
+	int64_t *past_gap = NULL;
 	size_t count = 0;
-	int r = list_beyond(history, &beyond, &count, error);
+	int r = list_past_gap(history, &past_gap, &count, error);
 
 	if (r < 0)
 		return r;
@@ -168,8 +168,8 @@ static int set_damage(tdl__history *history, const tdl_error *why, tdl_error *er
 	history->unreadable = unreadable;
 	history->damage = damage;
 	history->damage_stat = st;
-	history->beyond = beyond;
-	history->beyond_count = count;
+	history->past_gap = past_gap;
+	history->past_gap_count = count;
 	pthread_rwlock_unlock(&history->lock);
 	if (error != NULL)
 		*error = damage;
@@ -214,8 +214,8 @@ static bool still_damaged(const tdl__history *history)
 	if (!looks_same(&st, &history->damage_stat))
 		return false;
 	/* A gap is none once nothing is behind it. */
-	return st.st_ino != 0 ||
-	       (history->beyond_count > 0 && tdl__log_exists(&history->log, history->beyond[0]));
+	return st.st_ino != 0 || (history->past_gap_count > 0 &&
+				  tdl__log_exists(&history->log, history->past_gap[0]));
 }
 
 /* ---- Whether the log is what it was -------------------------------------------------------- */
@@ -312,16 +312,16 @@ static int set_replaced(tdl__history *history, tdl_error *error)
 
 /* ---- Following the log --------------------------------------------------------------------- */
 
-static void stop_ahead(tdl__ahead **ahead)
+static void stop_prefetch(tdl__prefetch **prefetch)
 {
-	tdl__ahead_stop(*ahead);
+	tdl__prefetch_stop(*prefetch);
 }
 
 /* A walk along the log. A commit is replayed only when the one behind it was read: that one may
  * say that it was built on something else. */
 struct walk {
 	tdl__history *history;
-	tdl__ahead *ahead;
+	tdl__prefetch *prefetch;
 	tdl__commit commits[2];
 	tdl__commit *pending; /* the one of version `count`, or NULL */
 	bool again;	      /* others know of the versions before */
@@ -335,8 +335,8 @@ static int read_next(struct walk *walk, int64_t version, tdl__commit *commit, td
 	tdl__commit_clear(commit);
 	/* So many at once are rarely all. */
 	if (walk->done++ == FEW)
-		walk->ahead = tdl__ahead_start(log, version);
-	if (walk->ahead != NULL && tdl__ahead_take(walk->ahead, version, commit))
+		walk->prefetch = tdl__prefetch_start(log, version);
+	if (walk->prefetch != NULL && tdl__prefetch_take(walk->prefetch, version, commit))
 		return 0;
 	return tdl__log_read(log, version, commit, why);
 }
@@ -458,7 +458,7 @@ static int follow(tdl__history *history, tdl_error *error)
 		tdl__filelist_trim(&history->files);
 		pthread_rwlock_unlock(&history->lock);
 	}
-	stop_ahead(&walk.ahead);
+	stop_prefetch(&walk.prefetch);
 	tdl__commit_free(&walk.commits[0]);
 	tdl__commit_free(&walk.commits[1]);
 	return r;
@@ -560,10 +560,10 @@ static int probe_gap(tdl__history *history, tdl_error *error)
 	bool own = history->own && last_change(history, &changed) &&
 		   changed.tv_sec == history->changed.tv_sec &&
 		   changed.tv_nsec == history->changed.tv_nsec;
-	int r = tdl__log_beyond_gap(&history->log, head, own ? &history->turn : NULL, &found,
-				    error);
+	int r = tdl__log_probe_past_gap(&history->log, head, own ? &history->turn : NULL, &found,
+					error);
 
-	/* What is beyond may just have been committed, with all that lies between. */
+	/* What is past the gap may just have been committed, with all that lies between. */
 	if (r == 0 && found >= 0)
 		r = tdl__log_look(&history->log, head + 1, &there, error);
 	return r == 0 && !there ? gap(history, found, error) : r;
@@ -640,8 +640,8 @@ static int check_version(tdl__history *history, int64_t *version, tdl_error *err
 	if (history->damaged &&
 	    (*version == TDL_LATEST || *version == head + 1 ||
 	     (history->rewritten && *version > head && *version < (int64_t)history->shown) ||
-	     (*version > head && history->beyond_count > 0 &&
-	      *version <= history->beyond[history->beyond_count - 1]))) {
+	     (*version > head && history->past_gap_count > 0 &&
+	      *version <= history->past_gap[history->past_gap_count - 1]))) {
 		if (error != NULL)
 			*error = history->damage;
 		return TDL_ERR_CORRUPT;

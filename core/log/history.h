@@ -71,8 +71,8 @@ struct tdl__history {
 	size_t shown;	 /* versions before it was */
 	tdl_error damage;
 	struct stat damage_stat; /* of the commit file, to notice a repair; st_ino 0: no file */
-	int64_t *beyond;	 /* existing versions from there on, sorted */
-	size_t beyond_count;
+	int64_t *past_gap;	 /* existing versions from there on, sorted */
+	size_t past_gap_count;
 };
 
 /* A commit of a few bytes that removes one file of a long list makes a list of its own: somebody

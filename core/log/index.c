@@ -26,7 +26,7 @@ struct header {
 	uint32_t format;
 	uint32_t order; /* 0x01020304 in the writer's byte order */
 	char table_id[64];
-	uint64_t versions, lists, files, lacks, odd;
+	uint64_t versions, lists, files, no_eol, named;
 	uint64_t operations, metas, text;
 	uint64_t blocks, numbers;	/* files with checksums of blocks, and those */
 	uint64_t log_device, log_inode; /* of the log's folder */
@@ -54,8 +54,8 @@ enum {
 
 /* What the history does not have in the form it is written in. */
 struct apart {
-	uint64_t *odd; /* the odd names' indexes */
-	uint64_t odd_count;
+	uint64_t *named; /* the named files' indexes */
+	uint64_t named_count;
 	uint64_t *blocks; /* two numbers for each file that has checksums of blocks */
 	uint64_t block_count;
 	uint32_t *numbers; /* of all blocks */
@@ -65,7 +65,7 @@ struct apart {
 
 static void free_apart(struct apart *apart)
 {
-	free(apart->odd);
+	free(apart->named);
 	free(apart->blocks);
 	free(apart->numbers);
 	tdl__text_free(&apart->text);
@@ -85,8 +85,8 @@ static void sections(const tdl__history *history, const struct apart *apart,
 	out[4] = (struct section){ files->records, n * 8 };
 	out[5] = (struct section){ files->crcs, n * 4 };
 	out[6] = (struct section){ files->flags, n };
-	out[7] = (struct section){ files->lacks, files->lacks_count * 8 };
-	out[8] = (struct section){ apart->odd, apart->odd_count * 8 };
+	out[7] = (struct section){ files->no_eol, files->no_eol_count * 8 };
+	out[8] = (struct section){ apart->named, apart->named_count * 8 };
 	out[9] = (struct section){ apart->blocks, apart->block_count * 16 };
 	out[10] = (struct section){ apart->numbers, apart->number_count * 4 };
 	out[11] = (struct section){ apart->text.p, apart->text.n };
@@ -114,8 +114,8 @@ static void add_text(tdl__text *text, const char *string)
 
 static void make_text(const tdl__history *history, tdl__text *text)
 {
-	for (size_t i = 0; i < history->files.odd_count; i++)
-		add_text(text, history->files.odd[i].path);
+	for (size_t i = 0; i < history->files.named_count; i++)
+		add_text(text, history->files.named[i].path);
 	for (size_t i = 0; i < history->operation_count; i++)
 		add_text(text, history->operations[i]);
 	for (size_t i = 0; i < history->meta_count; i++) {
@@ -143,16 +143,16 @@ static bool set_apart(const tdl__history *history, struct apart *apart)
 {
 	const tdl__filelist *files = &history->files;
 
-	apart->odd_count = files->odd_count;
+	apart->named_count = files->named_count;
 	apart->block_count = files->block_count;
 	apart->number_count = files->number_count;
-	apart->odd = calloc(files->odd_count + 1, sizeof *apart->odd);
+	apart->named = calloc(files->named_count + 1, sizeof *apart->named);
 	apart->blocks = calloc(files->block_count + 1, 2 * sizeof *apart->blocks);
 	apart->numbers = calloc(files->number_count + 1, sizeof *apart->numbers);
-	if (apart->odd == NULL || apart->blocks == NULL || apart->numbers == NULL)
+	if (apart->named == NULL || apart->blocks == NULL || apart->numbers == NULL)
 		return false;
-	for (size_t i = 0; i < files->odd_count; i++)
-		apart->odd[i] = files->odd[i].index;
+	for (size_t i = 0; i < files->named_count; i++)
+		apart->named[i] = files->named[i].index;
 	tdl__filelist_save_blocks(files, apart->blocks, apart->numbers);
 	make_text(history, &apart->text);
 	return !apart->text.failed;
@@ -168,8 +168,8 @@ static bool write_index(tdl__history *history, int fd)
 		.versions = history->count,
 		.lists = history->files.list_count,
 		.files = history->files.count,
-		.lacks = history->files.lacks_count,
-		.odd = history->files.odd_count,
+		.no_eol = history->files.no_eol_count,
+		.named = history->files.named_count,
 		.operations = history->operation_count,
 		.metas = history->meta_count,
 		.blocks = history->files.block_count,
@@ -244,13 +244,13 @@ static bool read_header(int fd, const struct stat *st, struct header *header)
 		return false;
 	/* No count can overflow a product once it is bounded by the file's size. */
 	if (header->versions == 0 || header->versions > size || header->lists == 0 ||
-	    header->lists > size || header->files > size || header->lacks > size ||
-	    header->odd > size || header->operations > size || header->metas == 0 ||
+	    header->lists > size || header->files > size || header->no_eol > size ||
+	    header->named > size || header->operations > size || header->metas == 0 ||
 	    header->metas > size || header->text > size || header->blocks > size ||
 	    header->numbers > size)
 		return false;
 	need += header->versions * sizeof(tdl__version) + header->lists * 16 + header->files * 37 +
-		header->lacks * 8 + header->odd * 8 + header->blocks * 16 + header->numbers * 4 +
+		header->no_eol * 8 + header->named * 8 + header->blocks * 16 + header->numbers * 4 +
 		header->text;
 	return need == size;
 }
@@ -285,8 +285,8 @@ static bool read_body(int fd, const struct header *header, tdl__history *history
 	    !allocate(&files->records, &files->records_cap, header->files, 8) ||
 	    !allocate(&files->crcs, &files->crcs_cap, header->files, 4) ||
 	    !allocate(&files->flags, &files->flags_cap, header->files, 1) ||
-	    !allocate(&files->lacks, &files->lacks_cap, header->lacks, 8) ||
-	    !allocate(&apart->odd, &cap, header->odd, 8) ||
+	    !allocate(&files->no_eol, &files->no_eol_cap, header->no_eol, 8) ||
+	    !allocate(&apart->named, &cap, header->named, 8) ||
 	    !allocate(&apart->blocks, &cap, header->blocks, 16) ||
 	    !allocate(&apart->numbers, &cap, header->numbers, 4) ||
 	    !allocate(&apart->text.p, &apart->text.cap, header->text, 1))
@@ -294,8 +294,8 @@ static bool read_body(int fd, const struct header *header, tdl__history *history
 	history->count = header->versions;
 	files->list_count = header->lists;
 	files->count = header->files;
-	files->lacks_count = header->lacks;
-	apart->odd_count = header->odd;
+	files->no_eol_count = header->no_eol;
+	apart->named_count = header->named;
 	apart->block_count = header->blocks;
 	apart->number_count = header->numbers;
 	apart->text.n = header->text;
@@ -323,28 +323,28 @@ static const char *next_text(const tdl__text *text, size_t *at)
 	return start;
 }
 
-static bool take_odd(tdl__history *history, const struct header *header, const uint64_t *odd,
-		     const tdl__text *text, size_t *at)
+static bool read_named(tdl__history *history, const struct header *header, const uint64_t *named,
+		       const tdl__text *text, size_t *at)
 {
 	tdl__filelist *files = &history->files;
 
-	for (uint64_t i = 0; i < header->odd; i++) {
+	for (uint64_t i = 0; i < header->named; i++) {
 		const char *path = next_text(text, at);
 		char *copy;
 
 		/* As in the log: a name that leaves the table, or one that needs no text, is wrong.
 		 */
-		if (path == NULL || !tdl__path_safe(path) || tdl__file_key_of(path).odd == NULL ||
-		    odd[i] >= header->files || (i > 0 && odd[i] <= odd[i - 1]) ||
-		    (files->flags[odd[i]] & TDL__FILE_ODD) == 0)
+		if (path == NULL || !tdl__path_safe(path) || tdl__file_key_of(path).named == NULL ||
+		    named[i] >= header->files || (i > 0 && named[i] <= named[i - 1]) ||
+		    (files->flags[named[i]] & TDL__FILE_NAMED) == 0)
 			return false;
 		copy = strdup(path);
-		if (copy == NULL || !tdl__reserve(&files->odd, &files->odd_cap,
-						  files->odd_count + 1, sizeof *files->odd)) {
+		if (copy == NULL || !tdl__reserve(&files->named, &files->named_cap,
+						  files->named_count + 1, sizeof *files->named)) {
 			free(copy);
 			return false;
 		}
-		files->odd[files->odd_count++] = (tdl__odd){ odd[i], copy };
+		files->named[files->named_count++] = (tdl__named_file){ named[i], copy };
 	}
 	return true;
 }
@@ -390,28 +390,28 @@ static bool take_metas(tdl__history *history, const struct header *header, const
 
 static bool flags_hold(const tdl__filelist *files)
 {
-	const unsigned all = TDL__FILE_HAS_CRC | TDL__FILE_KNOWN | TDL__FILE_LACKS | TDL__FILE_ODD |
-			     TDL__FILE_BLOCKS | TDL__FILE_ROWS;
-	size_t odd = 0, lacks = 0, blocks = 0;
+	const unsigned all = TDL__FILE_HAS_CRC | TDL__FILE_EOL_KNOWN | TDL__FILE_NO_EOL |
+			     TDL__FILE_NAMED | TDL__FILE_BLOCKS | TDL__FILE_ROWS;
+	size_t named = 0, no_eol = 0, blocks = 0;
 
 	for (size_t i = 0; i < files->count; i++) {
 		unsigned flags = files->flags[i];
 
 		if ((flags & ~all) != 0)
 			return false;
-		if ((flags & TDL__FILE_ODD) != 0)
-			odd++;
+		if ((flags & TDL__FILE_NAMED) != 0)
+			named++;
 		if ((flags & TDL__FILE_BLOCKS) != 0)
 			blocks++;
 		else if ((flags & TDL__FILE_ROWS) != 0)
 			return false;
 		if ((flags & TDL__FILE_BLOCKS) != 0 && (flags & TDL__FILE_HAS_CRC) == 0)
 			return false;
-		if ((flags & TDL__FILE_LACKS) != 0 &&
-		    (lacks >= files->lacks_count || files->lacks[lacks++] != i))
+		if ((flags & TDL__FILE_NO_EOL) != 0 &&
+		    (no_eol >= files->no_eol_count || files->no_eol[no_eol++] != i))
 			return false;
 	}
-	return odd == files->odd_count && lacks == files->lacks_count &&
+	return named == files->named_count && no_eol == files->no_eol_count &&
 	       blocks == files->block_count;
 }
 
@@ -424,7 +424,8 @@ static bool sums_hold(const tdl__filelist *files)
 			list + 1 < files->list_count ? files->lists[list + 1].first : files->count;
 		uint64_t bytes = 0, rows = 0;
 
-		if (first > next || next > files->count || files->lists[list].known > next - first)
+		if (first > next || next > files->count ||
+		    files->lists[list].eol_known > next - first)
 			return false;
 		for (uint64_t i = first; i < next; i++) {
 			uint64_t size = tdl__filelist_size(files, i);
@@ -437,8 +438,8 @@ static bool sums_hold(const tdl__filelist *files)
 			bytes += size;
 			rows += records;
 		}
-		for (uint64_t i = 0; i < files->lists[list].known; i++) {
-			if ((files->flags[first + i] & TDL__FILE_KNOWN) == 0)
+		for (uint64_t i = 0; i < files->lists[list].eol_known; i++) {
+			if ((files->flags[first + i] & TDL__FILE_EOL_KNOWN) == 0)
 				return false;
 		}
 	}
@@ -480,7 +481,7 @@ static bool is_bound(const tdl__history *history, const struct header *header)
 	       tdl__log_exists(&history->log, (int64_t)header->versions - 1);
 }
 
-/* ---- Whether the log still is what was replayed --------------------------------------------- */
+/* ---- Whether the log still is what was replayed ------------------------------------------- */
 
 /* When an index is read all commits of a log of so many are looked at, within the longer time; of a
  * longer one as many as the shorter time allows. The rest is for tdl_table_verify_log(). */
@@ -565,7 +566,7 @@ static bool load(tdl__history *history, int dir, const char *name)
 	return tdl__sys_open_beneath(dir, name, &fd, &st) == 0 && read_header(fd, &st, &header) &&
 	       header.versions < INT64_MAX && is_bound(history, &header) &&
 	       read_body(fd, &header, history, &apart) &&
-	       take_odd(history, &header, apart.odd, text, &at) &&
+	       read_named(history, &header, apart.named, text, &at) &&
 	       take_operations(history, &header, text, &at) &&
 	       take_metas(history, &header, text, &at) &&
 	       tdl__filelist_load_blocks(&history->files, apart.blocks, apart.block_count,

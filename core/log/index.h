@@ -21,9 +21,9 @@
  *     records     8 bytes a file: running sum of rows
  *     crcs        4 bytes a file
  *     flags       1 byte a file
- *     lacks       8 bytes each: files without a last newline
- *     odd         8 bytes each: files with names of their own
- *     text        odd names and operations, each ending in NUL, then metadata as log lines
+ *     no_eol      8 bytes each: files without a last newline
+ *     named       8 bytes each: files with names of their own
+ *     text        names and operations, each ending in NUL, then metadata as log lines
  *
  * Nothing in it depends on a process: where names are in a hash table is worked out anew.
  */

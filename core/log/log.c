@@ -493,8 +493,8 @@ int tdl__log_list(const tdl__log *log, int64_t above, int64_t **versions, size_t
 	return 0;
 }
 
-int tdl__log_beyond_gap(const tdl__log *log, int64_t head, unsigned *turn, int64_t *found,
-			tdl_error *error)
+int tdl__log_probe_past_gap(const tdl__log *log, int64_t head, unsigned *turn, int64_t *found,
+			    tdl_error *error)
 {
 	/* 2, 3, 4, 8, 16, ... 2^40 beyond the head. */
 	const unsigned near = 3, all = 41;

@@ -76,7 +76,7 @@ int tdl__log_list(const tdl__log *log, int64_t above, int64_t **versions, size_t
 /* Sets *found to a version above head + 1 whose file is there, or -1: probes the next few and then
  * ever farther, so that its cost does not grow with the log. With `turn` not NULL it probes only
  * one of the far ones, the next one each time, which *turn keeps count of. Errors: IO. */
-int tdl__log_beyond_gap(const tdl__log *log, int64_t head, unsigned *turn, int64_t *found,
-			tdl_error *error);
+int tdl__log_probe_past_gap(const tdl__log *log, int64_t head, unsigned *turn, int64_t *found,
+			    tdl_error *error);
 
 #endif

@@ -28,7 +28,7 @@ struct batch {
 	tdl__commit commits[BATCH];
 };
 
-struct tdl__ahead {
+struct tdl__prefetch {
 	const tdl__log *log;
 	int64_t from;
 	pthread_t threads[THREADS_MAX];
@@ -65,90 +65,92 @@ static bool read_batch(const tdl__log *log, int64_t first, struct batch *batch)
 	return going;
 }
 
-static void *read_ahead(void *argument)
+static void *prefetch_commits(void *argument)
 {
-	struct tdl__ahead *ahead = argument;
-	tdl__log log = *ahead->log;
+	struct tdl__prefetch *prefetch = argument;
+	tdl__log log = *prefetch->log;
 	int own = tdl__sys_own_descriptors(log.dir);
 
 	if (own >= 0)
 		log.dir = own;
-	pthread_mutex_lock(&ahead->lock);
+	pthread_mutex_lock(&prefetch->lock);
 	for (;;) {
 		struct batch *batch;
 		int64_t mine;
 		bool going;
 
-		while (!ahead->stop && ahead->claimed - ahead->consumed >= RING)
-			pthread_cond_wait(&ahead->change, &ahead->lock);
-		if (ahead->stop)
+		while (!prefetch->stop && prefetch->claimed - prefetch->consumed >= RING)
+			pthread_cond_wait(&prefetch->change, &prefetch->lock);
+		if (prefetch->stop)
 			break;
-		mine = ahead->claimed++;
-		batch = &ahead->ring[mine % RING];
-		pthread_mutex_unlock(&ahead->lock);
-		going = read_batch(&log, ahead->from + mine * BATCH, batch);
-		pthread_mutex_lock(&ahead->lock);
+		mine = prefetch->claimed++;
+		batch = &prefetch->ring[mine % RING];
+		pthread_mutex_unlock(&prefetch->lock);
+		going = read_batch(&log, prefetch->from + mine * BATCH, batch);
+		pthread_mutex_lock(&prefetch->lock);
 		batch->ready = true;
-		ahead->stop = ahead->stop || !going;
-		pthread_cond_broadcast(&ahead->change);
+		prefetch->stop = prefetch->stop || !going;
+		pthread_cond_broadcast(&prefetch->change);
 	}
-	pthread_mutex_unlock(&ahead->lock);
+	pthread_mutex_unlock(&prefetch->lock);
 	if (own >= 0)
 		close(own);
 	return NULL;
 }
 
-tdl__ahead *tdl__ahead_start(const tdl__log *log, int64_t from)
+tdl__prefetch *tdl__prefetch_start(const tdl__log *log, int64_t from)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned wanted = cores < THREADS_MAX ? (unsigned)cores : THREADS_MAX;
-	tdl__ahead *ahead;
+	tdl__prefetch *prefetch;
 	sigset_t all, before;
 
 	if (cores < 2 || !tdl__log_exists(log, from + WORTH))
 		return NULL;
-	ahead = calloc(1, sizeof *ahead);
-	if (ahead == NULL)
+	prefetch = calloc(1, sizeof *prefetch);
+	if (prefetch == NULL)
 		return NULL;
-	ahead->log = log;
-	ahead->from = from;
-	pthread_mutex_init(&ahead->lock, NULL);
-	pthread_cond_init(&ahead->change, NULL);
+	prefetch->log = log;
+	prefetch->from = from;
+	pthread_mutex_init(&prefetch->lock, NULL);
+	pthread_cond_init(&prefetch->change, NULL);
 	/* Signals are the program's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (ahead->thread_count < wanted &&
-	       pthread_create(&ahead->threads[ahead->thread_count], NULL, read_ahead, ahead) == 0)
-		ahead->thread_count++;
+	while (prefetch->thread_count < wanted &&
+	       pthread_create(&prefetch->threads[prefetch->thread_count], NULL, prefetch_commits,
+			      prefetch) == 0)
+		prefetch->thread_count++;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (ahead->thread_count > 0)
-		return ahead;
-	tdl__ahead_stop(ahead);
+	if (prefetch->thread_count > 0)
+		return prefetch;
+	tdl__prefetch_stop(prefetch);
 	return NULL;
 }
 
-bool tdl__ahead_take(tdl__ahead *ahead, int64_t version, tdl__commit *commit)
+bool tdl__prefetch_take(tdl__prefetch *prefetch, int64_t version, tdl__commit *commit)
 {
-	int64_t number = (version - ahead->from) / BATCH, place = (version - ahead->from) % BATCH;
-	struct batch *batch = &ahead->ring[number % RING];
+	int64_t number = (version - prefetch->from) / BATCH,
+		place = (version - prefetch->from) % BATCH;
+	struct batch *batch = &prefetch->ring[number % RING];
 	bool whole;
 
 	/* Between the first and the last of a batch nobody else looks at it. */
 	if (place == 0) {
-		pthread_mutex_lock(&ahead->lock);
+		pthread_mutex_lock(&prefetch->lock);
 		if (number > 0) {
-			ahead->ring[(number - 1) % RING].ready = false;
-			ahead->consumed = number;
-			pthread_cond_broadcast(&ahead->change);
+			prefetch->ring[(number - 1) % RING].ready = false;
+			prefetch->consumed = number;
+			pthread_cond_broadcast(&prefetch->change);
 		}
-		while (!batch->ready && !(ahead->stop && number >= ahead->claimed))
-			pthread_cond_wait(&ahead->change, &ahead->lock);
+		while (!batch->ready && !(prefetch->stop && number >= prefetch->claimed))
+			pthread_cond_wait(&prefetch->change, &prefetch->lock);
 		/* Nobody will read it any more. */
 		if (!batch->ready) {
 			for (int i = 0; i < BATCH; i++)
 				batch->whole[i] = false;
 		}
-		pthread_mutex_unlock(&ahead->lock);
+		pthread_mutex_unlock(&prefetch->lock);
 	}
 	whole = batch->whole[place];
 	if (whole) {
@@ -160,23 +162,23 @@ bool tdl__ahead_take(tdl__ahead *ahead, int64_t version, tdl__commit *commit)
 	return whole;
 }
 
-void tdl__ahead_stop(tdl__ahead *ahead)
+void tdl__prefetch_stop(tdl__prefetch *prefetch)
 {
-	if (ahead == NULL)
+	if (prefetch == NULL)
 		return;
-	pthread_mutex_lock(&ahead->lock);
-	ahead->stop = true;
-	pthread_cond_broadcast(&ahead->change);
-	pthread_mutex_unlock(&ahead->lock);
-	for (unsigned i = 0; i < ahead->thread_count; i++)
-		pthread_join(ahead->threads[i], NULL);
+	pthread_mutex_lock(&prefetch->lock);
+	prefetch->stop = true;
+	pthread_cond_broadcast(&prefetch->change);
+	pthread_mutex_unlock(&prefetch->lock);
+	for (unsigned i = 0; i < prefetch->thread_count; i++)
+		pthread_join(prefetch->threads[i], NULL);
 	for (int i = 0; i < RING; i++) {
 		for (int j = 0; j < BATCH; j++)
-			tdl__commit_free(&ahead->ring[i].commits[j]);
+			tdl__commit_free(&prefetch->ring[i].commits[j]);
 	}
-	pthread_cond_destroy(&ahead->change);
-	pthread_mutex_destroy(&ahead->lock);
-	free(ahead);
+	pthread_cond_destroy(&prefetch->change);
+	pthread_mutex_destroy(&prefetch->lock);
+	free(prefetch);
 	/* Each thread had a heap of its own, which would stay with the process. */
 	malloc_trim(0);
 }

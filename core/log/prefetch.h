@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef TDL_AHEAD_H
-#define TDL_AHEAD_H
+#ifndef TDL_PREFETCH_H
+#define TDL_PREFETCH_H
 
 #include "log/log.h"
 
@@ -9,18 +9,18 @@
  * most of the work and needs nothing of those before it. Only commits that are whole are handed
  * over; whatever else there is has to be looked at by the one who asked.
  */
-typedef struct tdl__ahead tdl__ahead;
+typedef struct tdl__prefetch tdl__prefetch;
 
 /* Starts to read from version `from` on. NULL where it would not pay, or cannot be done. */
-tdl__ahead *tdl__ahead_start(const tdl__log *log, int64_t from);
+tdl__prefetch *tdl__prefetch_start(const tdl__log *log, int64_t from);
 
 /*
  * Hands over a commit in place of a cleared one, or false: then it has to be read. To be asked for
  * one version after the other, from the first, by one thread.
  */
-bool tdl__ahead_take(tdl__ahead *ahead, int64_t version, tdl__commit *commit);
+bool tdl__prefetch_take(tdl__prefetch *prefetch, int64_t version, tdl__commit *commit);
 
 /* Ends the threads; takes NULL. */
-void tdl__ahead_stop(tdl__ahead *ahead);
+void tdl__prefetch_stop(tdl__prefetch *prefetch);
 
 #endif

@@ -154,7 +154,7 @@ static int extend(tdl__history *history, const tdl__commit *commit, tdl__version
 	}
 	if (r == 1) {
 		version->files = count;
-		tdl__filelist_settle(files, list, count);
+		tdl__filelist_resolve_eol(files, list, count);
 	} else {
 		tdl__filelist_cut(files, before);
 		drop_slots(history);
@@ -243,7 +243,7 @@ static int start_list(tdl__history *history, const struct work *work, size_t bef
 	}
 	version->list = (uint32_t)files->list_count - 1;
 	version->files = live;
-	tdl__filelist_settle(files, version->list, live);
+	tdl__filelist_resolve_eol(files, version->list, live);
 	return 0;
 }
 

@@ -17,7 +17,7 @@
 
 struct tdl__open_file {
 	tdl__file_key key;
-	char *odd; /* owned copy of key.odd, or NULL */
+	char *named; /* owned copy of key.named, or NULL */
 	int fd;
 	unsigned holders;
 	bool stale;	      /* no longer to be found: closed when the last holder gives it back */
@@ -55,7 +55,7 @@ static void free_file(tdl__open_file *file)
 	if (file->fd >= 0)
 		close(file->fd);
 	tdl__verify_clear(&file->verify);
-	free(file->odd);
+	free(file->named);
 	free(file);
 }
 
@@ -232,7 +232,7 @@ static int open_for_cache(tdl__filecache *cache, const tdl__file_key *key, uint6
 	file->key = *key;
 	file->holders = 1;
 	tdl__file_key_path(key, path);
-	if (key->odd != NULL && (file->key.odd = file->odd = strdup(path)) == NULL)
+	if (key->named != NULL && (file->key.named = file->named = strdup(path)) == NULL)
 		return tdl__fail_nomem(error);
 	r = open_file(cache, path, size, &file->fd, &file->st, error);
 	if (r == 0 && sums->has_crc &&

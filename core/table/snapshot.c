@@ -21,11 +21,11 @@ struct tdl_snapshot {
 /* A data file of a snapshot, by its position. */
 struct piece {
 	uint64_t nth;
-	tdl__file_key key; /* an odd one is borrowed from the history, which never forgets */
+	tdl__file_key key; /* a named one is borrowed from the history, which never forgets */
 	uint64_t size;
 	uint64_t offset; /* in data.jsonl */
-	bool lacks;	 /* its last newline */
-	bool known;	 /* whether it does */
+	bool no_eol;	 /* its last newline */
+	bool eol_known;	 /* whether it does */
 	tdl__sums sums;	 /* borrowed likewise */
 };
 
@@ -94,8 +94,8 @@ static void describe(const tdl__filelist *files, const tdl__version *version, ui
 	piece->key = tdl__filelist_key(files, index);
 	piece->size = tdl__filelist_size(files, index);
 	piece->offset = tdl__filelist_offset(files, version->list, nth);
-	piece->lacks = (files->flags[index] & TDL__FILE_LACKS) != 0;
-	piece->known = (files->flags[index] & TDL__FILE_KNOWN) != 0;
+	piece->no_eol = (files->flags[index] & TDL__FILE_NO_EOL) != 0;
+	piece->eol_known = (files->flags[index] & TDL__FILE_EOL_KNOWN) != 0;
 	piece->sums = tdl__filelist_sums(files, index);
 }
 
@@ -121,18 +121,19 @@ static int read_file(tdl_snapshot *snapshot, const struct piece *piece, void *ou
 }
 
 /* Looks at the last byte of a file. */
-static int look(tdl_snapshot *snapshot, const struct piece *piece, bool *lacks, tdl_error *error)
+static int read_last_byte(tdl_snapshot *snapshot, const struct piece *piece, bool *no_eol,
+			  tdl_error *error)
 {
 	char last;
 	int r = read_file(snapshot, piece, &last, 1, piece->size - 1, error);
 
 	if (r == 0)
-		*lacks = last != '\n';
+		*no_eol = last != '\n';
 	return r;
 }
 
 /* Settles, for the first `count` files, whether they lack their last newline. */
-static int settle(tdl_snapshot *snapshot, uint64_t count, tdl_error *error)
+static int resolve_eol(tdl_snapshot *snapshot, uint64_t count, tdl_error *error)
 {
 	tdl__history *history = &snapshot->table->history;
 	const tdl__version *version = &snapshot->version;
@@ -140,26 +141,26 @@ static int settle(tdl_snapshot *snapshot, uint64_t count, tdl_error *error)
 
 	for (;;) {
 		struct piece piece = { 0 };
-		bool done, lacks = false;
+		bool done, no_eol = false;
 		tdl_error why;
 		int r;
 
 		pthread_rwlock_rdlock(&history->lock);
-		done = files->lists[version->list].known >= count;
+		done = files->lists[version->list].eol_known >= count;
 		if (!done)
-			describe(files, version, files->lists[version->list].known, &piece);
+			describe(files, version, files->lists[version->list].eol_known, &piece);
 		pthread_rwlock_unlock(&history->lock);
 		if (done)
 			return 0;
 		/* An empty file and one with a checksum never need a look. */
-		r = piece.known ? 0 : look(snapshot, &piece, &lacks, &why);
+		r = piece.eol_known ? 0 : read_last_byte(snapshot, &piece, &no_eol, &why);
 		if (r < 0)
 			return in_version(snapshot, r, &why, error);
 		pthread_rwlock_wrlock(&history->lock);
-		if (!tdl__filelist_learn(files, files->lists[version->list].first + piece.nth,
-					 lacks))
+		if (!tdl__filelist_set_eol(files, files->lists[version->list].first + piece.nth,
+					   no_eol))
 			r = TDL_ERR_NOMEM;
-		tdl__filelist_settle(files, version->list, count);
+		tdl__filelist_resolve_eol(files, version->list, count);
 		pthread_rwlock_unlock(&history->lock);
 		if (r < 0)
 			return tdl__fail_nomem(error);
@@ -170,7 +171,7 @@ int tdl_snapshot_size(tdl_snapshot *snapshot, uint64_t *size, tdl_error *error)
 {
 	tdl__history *history = &snapshot->table->history;
 	const tdl__version *version = &snapshot->version;
-	int r = settle(snapshot, version->files, error);
+	int r = resolve_eol(snapshot, version->files, error);
 
 	if (r < 0)
 		return r;
@@ -210,14 +211,14 @@ static int read_piece(tdl_snapshot *snapshot, const struct piece *piece, char *o
 		if (r < 0)
 			return r;
 		if (at + take == piece->size) {
-			r = (out[take - 1] != '\n') == piece->lacks
+			r = (out[take - 1] != '\n') == piece->no_eol
 				    ? 0
 				    : ends_wrong(snapshot, piece, error);
 			if (r < 0)
 				return r;
 		}
 	}
-	if (take < n && piece->lacks)
+	if (take < n && piece->no_eol)
 		out[take++] = '\n';
 	*got = take;
 	return 0;
@@ -274,7 +275,7 @@ static int find_piece(tdl_snapshot *snapshot, uint64_t index, struct piece *piec
 
 	if (r < 0)
 		return r;
-	r = settle(snapshot, index + 1, error);
+	r = resolve_eol(snapshot, index + 1, error);
 	if (r < 0)
 		return r;
 	pthread_rwlock_rdlock(&history->lock);
@@ -304,7 +305,7 @@ int tdl_snapshot_file(tdl_snapshot *snapshot, uint64_t index, tdl_file *file, td
 		return r;
 	tdl__file_key_path(&piece.key, file->path);
 	file->offset = piece.offset;
-	file->lacks_newline = piece.lacks;
+	file->lacks_newline = piece.no_eol;
 	pthread_rwlock_rdlock(&history->lock);
 	fill(&history->files, history->files.lists[snapshot->version.list].first + index, file);
 	pthread_rwlock_unlock(&history->lock);

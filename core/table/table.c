@@ -304,18 +304,18 @@ int64_t tdl_table_next_version(tdl_table *table, int64_t version)
 	if (version < (int64_t)history->count - 1) {
 		next = version + 1;
 	} else {
-		size_t low = 0, high = history->beyond_count;
+		size_t low = 0, high = history->past_gap_count;
 
 		while (low < high) {
 			size_t middle = low + (high - low) / 2;
 
-			if (history->beyond[middle] <= version)
+			if (history->past_gap[middle] <= version)
 				low = middle + 1;
 			else
 				high = middle;
 		}
-		if (low < history->beyond_count)
-			next = history->beyond[low];
+		if (low < history->past_gap_count)
+			next = history->past_gap[low];
 	}
 	pthread_rwlock_unlock(&history->lock);
 	return next;
@@ -341,7 +341,7 @@ int tdl_table_version_info(tdl_table *table, int64_t version, tdl_version_info *
 	return tdl__history_get(&table->history, version, &at, info, error);
 }
 
-/* ---- Which version a text names ------------------------------------------------------------- */
+/* ---- Which version a text names ----------------------------------------------------------- */
 
 /* Whether the version `back` before `number` is there. */
 static int find_number(tdl_table *table, int64_t number, int64_t back, const char *text,
@@ -418,7 +418,7 @@ mode_t tdl__table_file_mode(const struct stat *table)
 	return (table->st_mode & 0444) | 0400;
 }
 
-int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error)
+int tdl__table_set_owner(tdl_table *table, int fd, mode_t mode, tdl_error *error)
 {
 	struct stat dir, st;
 	int why;
@@ -442,7 +442,7 @@ int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error)
 					 table->path);
 }
 
-void tdl__table_spare(int fd)
+void tdl__table_set_future_mtime(int fd)
 {
 	/* Longer than a publish takes, also on a disk that stalls; where it cannot be set, the
 	 * check after the publish stays.

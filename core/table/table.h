@@ -53,14 +53,14 @@ extern size_t tdl__index_worth;
 mode_t tdl__table_file_mode(const struct stat *table);
 
 /*
- * Dates a file that is about to get a name of the table's some minutes ahead. The Python vacuum
- * knows no locks, and at its default age deletes what no commit names yet; but what is younger
- * than now it keeps.
+ * Sets the mtime of a file that is about to get a name of the table's 10 minutes ahead: the Python
+ * vacuum knows no locks, and at its default age deletes what no commit names yet; but what is
+ * younger than now it keeps.
  */
-void tdl__table_spare(int fd);
+void tdl__table_set_future_mtime(int fd);
 
 /* Gives a new file or folder a mode, and the table's owner and group as far as this process may.
  * Errors: IO. */
-int tdl__table_adopt(tdl_table *table, int fd, mode_t mode, tdl_error *error);
+int tdl__table_set_owner(tdl_table *table, int fd, mode_t mode, tdl_error *error);
 
 #endif

@@ -26,27 +26,27 @@
 
 /* Closes, most of which wait for a scan or for their turn; what waits for them, or for a probe;
  * scans, of which some never come back; and probes, which always do. One user has a quarter. */
-#define CLOSE_THREADS  64u
-#define WAIT_THREADS   32u
-#define RENAME_THREADS 2u
-#define BACK_THREADS   4u
-#define SCAN_THREADS   16u
-#define SCANS_LOST     64u
-#define PROBE_THREADS  8u
-#define SCAN_MS	       1000u /* without a step */
-#define COMMITS	       16u   /* at a time: each takes memory, and the disk is one */
-#define ADOPT_MS       5000  /* umount does not wait for the daemon that it ends */
-#define ADOPT_STEP_MS  100
-#define ADOPT_AGAIN_MS 3000
-#define EXPIRY_STEP_MS 1000
-#define TOUCH_MS       180000 /* well under what tinydelta-table(5) gives a process to show life */
+#define CLOSE_THREADS	 64u
+#define WAIT_THREADS	 32u
+#define RENAME_THREADS	 2u
+#define BACK_THREADS	 4u
+#define SCAN_THREADS	 16u
+#define SCANS_LOST	 64u
+#define PROBE_THREADS	 8u
+#define SCAN_MS		 1000u /* without a step */
+#define COMMITS		 16u   /* at a time: each takes memory, and the disk is one */
+#define RECOVER_MS	 5000  /* umount does not wait for the daemon that it ends */
+#define RECOVER_STEP_MS	 100
+#define RECOVER_AGAIN_MS 3000
+#define EXPIRY_STEP_MS	 1000
+#define TOUCH_MS	 180000 /* well under what tinydelta-table(5) gives a process to show life */
 
 struct tdfs_daemon {
 	struct tdfs_incoming *incoming;
 	const struct tdfs *tdfs;
 	tdl_table *table;
 	tdl_staging *staging;
-	pthread_mutex_t staging_lock; /* adoption against everything else on the folder */
+	pthread_mutex_t staging_lock; /* recovery against everything else on the folder */
 	struct tdfs_pool *closes, *waits, *renames, *background, *scans, *probes;
 	sem_t commits; /* how many more may run */
 	struct tdfs_user_names *users;
@@ -310,17 +310,17 @@ struct leftovers {
 	char first[256];
 };
 
-static void adopted(void *context, tdl_staged *file, const tdl_left *left)
+static void recovered(void *context, tdl_staged *file, const tdl_left *left)
 {
 	struct leftovers *all = context;
 
 	if (all->count++ == 0)
 		snprintf(all->first, sizeof all->first, "%s", left->name);
-	tdfs_incoming_adopt(all->daemon->incoming, file, tdl_staged_fd(file), left);
+	tdfs_incoming_recover(all->daemon->incoming, file, tdl_staged_fd(file), left);
 }
 
 /* Returns whether it is worth trying again. */
-static bool adopt(struct tdfs_daemon *daemon)
+static bool recover_leftovers(struct tdfs_daemon *daemon)
 {
 	struct leftovers left = { .daemon = daemon };
 	const char *table = tdl_table_path(daemon->table);
@@ -329,7 +329,7 @@ static bool adopt(struct tdfs_daemon *daemon)
 	int code;
 
 	pthread_mutex_lock(&daemon->staging_lock);
-	code = tdl_staging_adopt(daemon->staging, adopted, &left, &busy, &error);
+	code = tdl_staging_recover(daemon->staging, recovered, &left, &busy, &error);
 	pthread_mutex_unlock(&daemon->staging_lock);
 	if (left.count == 1)
 		tdfs_msg(LOG_NOTICE,
@@ -417,13 +417,13 @@ static bool pause_for(struct tdfs_daemon *daemon, long ms, bool something)
 static void *run_expiry(void *argument)
 {
 	struct tdfs_daemon *daemon = argument;
-	int64_t until = steady_ms(NULL) + ADOPT_MS, next, touch = steady_ms(NULL) + TOUCH_MS;
+	int64_t until = steady_ms(NULL) + RECOVER_MS, next, touch = steady_ms(NULL) + TOUCH_MS;
 	bool more = true, others;
 
-	while ((others = adopt(daemon)) && steady_ms(NULL) < until)
-		if (!pause_for(daemon, ADOPT_STEP_MS, true))
+	while ((others = recover_leftovers(daemon)) && steady_ms(NULL) < until)
+		if (!pause_for(daemon, RECOVER_STEP_MS, true))
 			return NULL;
-	next = steady_ms(NULL) + ADOPT_AGAIN_MS;
+	next = steady_ms(NULL) + RECOVER_AGAIN_MS;
 	while (pause_for(daemon, EXPIRY_STEP_MS, more || others)) {
 		more = tdfs_incoming_expire(daemon->incoming);
 		if (steady_ms(NULL) >= touch) {
@@ -432,8 +432,8 @@ static void *run_expiry(void *argument)
 		}
 		if (steady_ms(NULL) < next || !(others || was_listed(daemon)))
 			continue;
-		others = adopt(daemon);
-		next = steady_ms(NULL) + ADOPT_AGAIN_MS;
+		others = recover_leftovers(daemon);
+		next = steady_ms(NULL) + RECOVER_AGAIN_MS;
 	}
 	return NULL;
 }
@@ -605,7 +605,7 @@ void tdfs_incoming_start(struct tdfs_incoming *incoming)
 	tdfs_scan_begin();
 	log_what_is_hidden(daemon);
 	/* Once before the first request, so that it is all there. */
-	(void)adopt(daemon);
+	(void)recover_leftovers(daemon);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	daemon->has_expiry_thread =

@@ -281,7 +281,7 @@ static int parse_reason(const char *reason, const char **text)
 	return (int)answer;
 }
 
-void tdfs_incoming_adopt(struct tdfs_incoming *in, void *file, int fd, const tdl_left *left)
+void tdfs_incoming_recover(struct tdfs_incoming *in, void *file, int fd, const tdl_left *left)
 {
 	const char *why = "incomplete: the mount ended before this file was committed; "
 			  "rename it to commit it as it is, or remove it";

@@ -126,7 +126,7 @@ struct tdfs_backend {
 	 * may. open() returns an errno. */
 	int (*detach)(void *context, void *file);
 	int (*open)(void *context, void *file, int *fd);
-	/* What tdfs_incoming_adopt() will be told by the next daemon. */
+	/* What tdfs_incoming_recover() will be told by the next daemon. */
 	void (*own)(void *context, void *file, uid_t uid, gid_t gid, mode_t mode);
 	void (*reason)(void *context, void *file, const char *reason);
 	void (*free)(void *context, void *file);
@@ -170,7 +170,8 @@ void tdfs_incoming_found(struct tdfs_incoming *incoming, uint64_t ino, pid_t tid
 			 struct tdfs_process *process);
 /* A file that a dead daemon left. Where there is no reason that backend.reason was told, it is
  * incomplete. Takes over `file`. */
-void tdfs_incoming_adopt(struct tdfs_incoming *incoming, void *file, int fd, const tdl_left *left);
+void tdfs_incoming_recover(struct tdfs_incoming *incoming, void *file, int fd,
+			   const tdl_left *left);
 /* Ends what outlived its time. True: it is to be called again, within a second or so. */
 bool tdfs_incoming_expire(struct tdfs_incoming *incoming);
 /* Once it is closed: waits for commits, commits what nobody holds, says what is left. */

@@ -323,7 +323,7 @@ class Daemon(Stopped):
                 mount.kill()
         return copied.status == 0, not alive
 
-    def adopt(self, table, about):
+    def recover(self, table, about):
         """What a dead daemon left is listed by the next one as incomplete, and can be removed."""
         with self.mount(table) as mnt:
             left = mnt.names("incoming")
@@ -342,7 +342,7 @@ class Daemon(Stopped):
                 about = f"drop, daemon killed at {name} number {count}"
                 table = self.fresh()
                 acknowledged, died = self.drop(table, name, count)
-                self.adopt(table, about)
+                self.recover(table, about)
                 self.check(table, self.before[-1] + ROWS, acknowledged, about)
                 if not died:
                     self.assertTrue(acknowledged, about)

@@ -174,11 +174,11 @@ static void take(void *context, tdl_staged *file, const tdl_left *left)
 	tdl_staged_free(file);
 }
 
-static int run_adopt(const struct scenario *scenario)
+static int run_recover(const struct scenario *scenario)
 {
 	unsigned busy;
 
-	return tdl_staging_adopt(now.staging, take, NULL, &busy, &now.error);
+	return tdl_staging_recover(now.staging, take, NULL, &busy, &now.error);
 }
 
 static int run_read(const struct scenario *scenario)
@@ -203,7 +203,7 @@ const struct scenario scenarios[] = {
 	{ "vacuum", run_vacuum, -1, NULL },
 	{ "commit as it is", run_commit, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
 	{ "commit rewritten", run_commit, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
-	{ "adopt", run_adopt, -1, NULL },
+	{ "adopt", run_recover, -1, NULL },
 	{ "open and read", run_read, -1, NULL },
 	{ "written as it is", run_written, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
 	{ "written to be rewritten", run_written, HEAD + 1, OLD_1 OLD_2 NEW_1 NEW_2 },
@@ -227,7 +227,7 @@ void scenario_begin(const struct scenario *scenario)
 		tdl_schema_parse(columns, 2, &now.schema, NULL);
 	if (scenario->run == run_append || scenario->run == run_overwrite)
 		now.rows = bytes_fd(NEW_RAW, strlen(NEW_RAW));
-	if (scenario->run == run_adopt || scenario->run == run_commit ||
+	if (scenario->run == run_recover || scenario->run == run_commit ||
 	    scenario->run == run_written || scenario->run == run_prepared) {
 		if (tdl_staging_open(now.table, &now.staging, NULL) < 0)
 			abort();
@@ -336,7 +336,7 @@ static void check_staged(tdl_table *table, const char *what)
 
 	found_one = found_two = 0;
 	if (tdl_staging_open(table, &staging, NULL) < 0 ||
-	    tdl_staging_adopt(staging, look_at, (void *)what, &busy, NULL) < 0)
+	    tdl_staging_recover(staging, look_at, (void *)what, &busy, NULL) < 0)
 		fail(what, "nothing can be adopted");
 	if (busy != 0 || found_one != 1 || found_two != 1)
 		fail(what, "%u busy, drops found %d and %d times", busy, found_one, found_two);

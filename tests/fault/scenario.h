@@ -32,7 +32,7 @@ extern const struct scenario scenarios[];
 	X(vacuum, 4)             \
 	X(commit_as_it_is, 5)    \
 	X(commit_rewritten, 6)   \
-	X(adopt, 7)              \
+	X(recover, 7)            \
 	X(open_and_read, 8)      \
 	X(written_as_it_is, 9)   \
 	X(written_raw, 10)       \

@@ -267,7 +267,7 @@ void play_setup(void)
 	cr_assert_not_null(in);
 }
 
-void adopt(const char *name, const char *text, const char *reason)
+void recover_leftovers(const char *name, const char *text, const char *reason)
 {
 	tdl_left left = { .name = name,
 			  .mtime = 1234000,
@@ -280,7 +280,7 @@ void adopt(const char *name, const char *text, const char *reason)
 
 	play_create(NULL, name, &file, &fd);
 	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-	tdfs_incoming_adopt(in, file, fd, &left);
+	tdfs_incoming_recover(in, file, fd, &left);
 }
 
 void play_teardown(void)

@@ -51,7 +51,7 @@ void run_jobs(void);
 void play_setup(void);
 void play_teardown(void);
 /* A file that a dead daemon left; NULL: without a reason. */
-void adopt(const char *name, const char *text, const char *reason);
+void recover_leftovers(const char *name, const char *text, const char *reason);
 int play_create(void *context, const char *name, void **file, int *fd);
 
 /* Requests of the thread `tid`, whose process has that number too. */

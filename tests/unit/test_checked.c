@@ -122,7 +122,7 @@ static bool expect_right_or_refused(tdl_table *of, int64_t version, const char *
 	return refused;
 }
 
-/* ---- A small table -------------------------------------------------------------------------- */
+/* ---- A small table ------------------------------------------------------------------------ */
 
 static const char *const small[] = { "", ROW_1 ROW_2, ROW_1 ROW_2 ROW_3, ROW_2, ROW_1 ROW_2 };
 
@@ -193,7 +193,7 @@ Test(checked, every_byte_with_an_index, .timeout = 60)
 	tdl__index_worth = worth;
 }
 
-/* ---- A large table -------------------------------------------------------------------------- */
+/* ---- A large table ------------------------------------------------------------------------ */
 
 enum {
 	FILES = 4
@@ -324,7 +324,7 @@ Test(checked, check_says_where)
 			   "%s", text);
 }
 
-/* ---- What is remembered ---------------------------------------------------------------------- */
+/* ---- What is remembered ------------------------------------------------------------------- */
 
 static unsigned reads;
 
@@ -443,7 +443,7 @@ Test(checked, a_large_file_with_one_sum)
 	tdl_snapshot_unref(snapshot);
 }
 
-/* ---- Threads --------------------------------------------------------------------------------- */
+/* ---- Threads ------------------------------------------------------------------------------ */
 
 static tdl_snapshot *shared;
 static const char *shared_rows;

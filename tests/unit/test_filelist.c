@@ -14,7 +14,7 @@
 
 Test(filelist, keys)
 {
-	static const char *const odd[] = {
+	static const char *const named[] = {
 		"part-0123456789ABCDEF0123456789abcdef.jsonl",
 		"part-0123456789abcdef0123456789abcde.jsonl",
 		"part-0123456789abcdef0123456789abcdef.json",
@@ -26,21 +26,21 @@ Test(filelist, keys)
 	tdl__file_key usual = tdl__file_key_of(PART);
 	char path[TDL__PATH_MAX + 1];
 
-	cr_assert_null(usual.odd);
+	cr_assert_null(usual.named);
 	tdl__file_key_path(&usual, path);
 	cr_assert_str_eq(path, PART);
-	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-		tdl__file_key key = tdl__file_key_of(odd[i]), again = tdl__file_key_of(odd[i]);
+	for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+		tdl__file_key key = tdl__file_key_of(named[i]), again = tdl__file_key_of(named[i]);
 
-		cr_assert_not_null(key.odd, "%s", odd[i]);
+		cr_assert_not_null(key.named, "%s", named[i]);
 		tdl__file_key_path(&key, path);
-		cr_assert_str_eq(path, odd[i]);
+		cr_assert_str_eq(path, named[i]);
 		cr_assert(tdl__file_key_equal(&key, &again));
 		cr_assert_eq(tdl__file_key_hash(&key), tdl__file_key_hash(&again));
 		cr_assert_not(tdl__file_key_equal(&key, &usual));
 		cr_assert_not(tdl__file_key_equal(&usual, &key));
 		for (size_t k = 0; k < i; k++) {
-			tdl__file_key other = tdl__file_key_of(odd[k]);
+			tdl__file_key other = tdl__file_key_of(named[k]);
 
 			cr_assert_not(tdl__file_key_equal(&key, &other));
 		}
@@ -69,14 +69,14 @@ Test(filelist, keeps_what_was_added)
 	add(&files, "part-ffffffffffffffffffffffffffffffff.jsonl", 0, 0, 0);
 	add(&files, "odd/two", UINT64_C(1) << 62, 4, 0);
 	key = tdl__filelist_key(&files, 0);
-	cr_assert_null(key.odd);
+	cr_assert_null(key.named);
 	key = tdl__filelist_key(&files, 1);
-	cr_assert_str_eq(key.odd, "odd/one");
+	cr_assert_str_eq(key.named, "odd/one");
 	key = tdl__filelist_key(&files, 2);
 	tdl__file_key_path(&key, path);
 	cr_assert_str_eq(path, "part-ffffffffffffffffffffffffffffffff.jsonl");
 	key = tdl__filelist_key(&files, 3);
-	cr_assert_str_eq(key.odd, "odd/two");
+	cr_assert_str_eq(key.named, "odd/two");
 	cr_assert_eq(tdl__filelist_size(&files, 0), 10);
 	cr_assert_eq(tdl__filelist_size(&files, 1), 20);
 	cr_assert_eq(tdl__filelist_size(&files, 3), UINT64_C(1) << 62);
@@ -88,7 +88,7 @@ Test(filelist, keeps_what_was_added)
 	cr_assert_eq(files.count, 1);
 	add(&files, "odd/three", 5, 5, 0);
 	key = tdl__filelist_key(&files, 1);
-	cr_assert_str_eq(key.odd, "odd/three");
+	cr_assert_str_eq(key.named, "odd/three");
 	cr_assert_eq(tdl__filelist_size(&files, 1), 5);
 	tdl__filelist_free(&files);
 }
@@ -122,12 +122,12 @@ Test(filelist, settled_files)
 	add(&files, "empty", 0, 0, 0);
 	add(&files, "open", 10, 1, 0);
 	add(&files, "crc2", 10, 1, TDL__FILE_HAS_CRC);
-	tdl__filelist_settle(&files, 0, 4);
-	cr_assert_eq(files.lists[0].known, 2);
-	cr_assert(tdl__filelist_learn(&files, 2, true));
-	cr_assert(tdl__filelist_learn(&files, 2, false), "what is known is not learned again");
-	tdl__filelist_settle(&files, 0, 4);
-	cr_assert_eq(files.lists[0].known, 4);
+	tdl__filelist_resolve_eol(&files, 0, 4);
+	cr_assert_eq(files.lists[0].eol_known, 2);
+	cr_assert(tdl__filelist_set_eol(&files, 2, true));
+	cr_assert(tdl__filelist_set_eol(&files, 2, false), "what is known is not learned again");
+	tdl__filelist_resolve_eol(&files, 0, 4);
+	cr_assert_eq(files.lists[0].eol_known, 4);
 	cr_assert_eq(tdl__filelist_offset(&files, 0, 2), 10);
 	cr_assert_eq(tdl__filelist_offset(&files, 0, 3), 21);
 	cr_assert_eq(tdl__filelist_offset(&files, 0, 4), 31);
@@ -143,7 +143,7 @@ Test(filelist, offsets_and_places)
 	};
 	tdl__filelist files = { 0 };
 	uint64_t sizes[FILES], starts[3] = { 0, 100, 250 };
-	bool lacks[FILES];
+	bool no_eol[FILES];
 	unsigned order[FILES];
 
 	srand(7);
@@ -153,7 +153,7 @@ Test(filelist, offsets_and_places)
 		if (i == starts[0] || i == starts[1] || i == starts[2])
 			cr_assert(tdl__filelist_start(&files));
 		sizes[i] = rand() % 4 == 0 ? 0 : (uint64_t)(rand() % 9) + 1;
-		lacks[i] = sizes[i] > 0 && rand() % 3 == 0;
+		no_eol[i] = sizes[i] > 0 && rand() % 3 == 0;
 		snprintf(path, sizeof path, "f%u", i);
 		add(&files, path, sizes[i], 1, 0);
 		order[i] = i;
@@ -165,12 +165,12 @@ Test(filelist, offsets_and_places)
 		order[k] = t;
 	}
 	for (unsigned i = 0; i < FILES; i++)
-		cr_assert(tdl__filelist_learn(&files, order[i], lacks[order[i]]));
+		cr_assert(tdl__filelist_set_eol(&files, order[i], no_eol[order[i]]));
 	for (size_t list = 0; list < 3; list++) {
 		uint64_t end = list < 2 ? starts[list + 1] : FILES, offset = 0;
 
 		for (uint64_t i = starts[list]; i < end; i++) {
-			uint64_t length = sizes[i] + lacks[i];
+			uint64_t length = sizes[i] + no_eol[i];
 
 			cr_assert_eq(tdl__filelist_offset(&files, list, i - starts[list]), offset);
 			for (uint64_t byte = 0; byte < length; byte++)
@@ -191,7 +191,7 @@ Test(filelist, cutting_forgets_what_lacks)
 	cr_assert(tdl__filelist_start(&files));
 	add(&files, "a", 1, 1, 0);
 	add(&files, "b", 1, 1, 0);
-	cr_assert(tdl__filelist_learn(&files, 1, true));
+	cr_assert(tdl__filelist_set_eol(&files, 1, true));
 	tdl__filelist_cut(&files, 1);
 	add(&files, "c", 1, 1, TDL__FILE_HAS_CRC);
 	cr_assert_eq(tdl__filelist_offset(&files, 0, 2), 2);

@@ -57,9 +57,9 @@ static int ben_removes(const char *name)
 
 /* Ways in which a file of thread 7's comes to be listed as "a", unseen. */
 
-static void by_adoption(void)
+static void by_recovery(void)
 {
-	adopt("a", "x\n", NULL);
+	recover_leftovers("a", "x\n", NULL);
 }
 
 static void by_open_of_what_is_published(void)
@@ -81,7 +81,7 @@ static void by_write_after_the_publish(void)
 	write_at(7, kept, "y\n", 2);
 }
 
-static void (*const ways[])(void) = { by_adoption, by_open_of_what_is_published,
+static void (*const ways[])(void) = { by_recovery, by_open_of_what_is_published,
 				      by_write_after_the_publish };
 
 #define FOR_EACH_WAY for (size_t way = 0; way < 3; play_teardown(), play_setup(), way++)
@@ -247,12 +247,12 @@ Test(owners, what_was_said_is_said_again)
 {
 	struct stat st;
 
-	adopt("refused", "x\n", "22 refused:1: bad");
-	adopt("killed", "x\n", "5 incomplete: its writer p was killed");
-	adopt("hole", "", "28 not committed: a write failed");
-	adopt("half", "x\n", NULL);
-	adopt("odd", "x\n", "nonsense");
-	adopt("empty", "", NULL);
+	recover_leftovers("refused", "x\n", "22 refused:1: bad");
+	recover_leftovers("killed", "x\n", "5 incomplete: its writer p was killed");
+	recover_leftovers("hole", "", "28 not committed: a write failed");
+	recover_leftovers("half", "x\n", NULL);
+	recover_leftovers("odd", "x\n", "nonsense");
+	recover_leftovers("empty", "", NULL);
 	cr_expect_str_eq(error_text("refused.error"), "refused:1: bad\n");
 	cr_expect_str_eq(error_text("killed.error"), "incomplete: its writer p was killed\n");
 	cr_expect_str_eq(error_text("hole.error"), "not committed: a write failed\n");

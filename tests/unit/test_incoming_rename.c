@@ -571,7 +571,7 @@ Test(incoming_names, a_second_close_waits_for_the_first)
 Test(incoming_names, leftovers)
 {
 	for (int i = 0; i < 2; i++)
-		adopt("a", "x\n", NULL);
+		recover_leftovers("a", "x\n", NULL);
 	cr_expect_str_eq(listing(), "a a.error a.2 a.2.error");
 	cr_expect_not_null(strstr(error_text("a.error"), "incomplete"));
 	tdfs_incoming_settle(in);

@@ -391,7 +391,7 @@ static int64_t beyond_gap(void)
 {
 	int64_t found;
 
-	cr_assert_eq(tdl__log_beyond_gap(&log_, 10, NULL, &found, &error), 0);
+	cr_assert_eq(tdl__log_probe_past_gap(&log_, 10, NULL, &found, &error), 0);
 	return found;
 }
 
@@ -414,7 +414,7 @@ Test(log, probes_beyond_a_gap)
 		put_raw_commit("t", 10 + far, "", 0);
 		do {
 			faults_count();
-			cr_assert_eq(tdl__log_beyond_gap(&log_, 10, &turn, &found, &error), 0);
+			cr_assert_eq(tdl__log_probe_past_gap(&log_, 10, &turn, &found, &error), 0);
 			cr_assert_leq(faults_off(), 4);
 		} while (found < 0 && ++looks < 100);
 		cr_assert_eq(found, 10 + far);
@@ -423,7 +423,7 @@ Test(log, probes_beyond_a_gap)
 	}
 	/* Who cannot look has found nothing. */
 	faults_fail_op(TDL__OP_STAT, 3, 1, EIO);
-	cr_assert_eq(tdl__log_beyond_gap(&log_, 10, NULL, &found, &error), TDL_ERR_IO);
+	cr_assert_eq(tdl__log_probe_past_gap(&log_, 10, NULL, &found, &error), TDL_ERR_IO);
 	faults_off();
 	cr_assert_eq(error.os_error, EIO);
 }

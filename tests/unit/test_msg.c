@@ -154,7 +154,7 @@ Test(msg, no_file_to_log_to)
 	cr_assert_str_eq(caught(), "tinydeltafs: still\n");
 }
 
-/* ---- With a thread that waits for those who read -------------------------------------------- */
+/* ---- With a thread that waits for those who read ------------------------------------------ */
 
 static double seconds(void)
 {

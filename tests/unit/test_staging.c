@@ -196,7 +196,7 @@ Test(staging, names)
 Test(staging, parsing_names)
 {
 	static const struct {
-		const char *name, *dropped;
+		const char *name, *staged_name;
 	} cases[] = {
 		{ "0123456789abcdef0123456789abcdef", "" },
 		{ "0123456789abcdef0123456789abcdef-", "" },
@@ -210,12 +210,12 @@ Test(staging, parsing_names)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		const char *dropped = NULL;
+		const char *staged_name = NULL;
 
-		cr_assert_eq(tdl__staged_parse(cases[i].name, &dropped), cases[i].dropped != NULL,
-			     "%s", cases[i].name);
-		if (cases[i].dropped != NULL)
-			cr_assert_str_eq(dropped, cases[i].dropped);
+		cr_assert_eq(tdl__staged_parse(cases[i].name, &staged_name),
+			     cases[i].staged_name != NULL, "%s", cases[i].name);
+		if (cases[i].staged_name != NULL)
+			cr_assert_str_eq(staged_name, cases[i].staged_name);
 	}
 }
 
@@ -347,7 +347,7 @@ Test(staging, what_cannot_be_prepared_is_refused_at_the_commit)
 	tdl_staging_free(staging);
 }
 
-/* ---- Memory --------------------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------------------------- */
 
 static void write_piece(tdl_staged *file, const char *bytes, size_t n, uint64_t at)
 {
@@ -528,7 +528,7 @@ Test(staging, a_reader_cannot_stage)
 	tdl_table_free(reader);
 }
 
-/* ---- Folders that are taken away ------------------------------------------------------------ */
+/* ---- Folders that are taken away ---------------------------------------------------------- */
 
 static void take_folder(void *context)
 {

@@ -491,7 +491,7 @@ Test(vacuum, what_was_committed_since_it_was_seen_stays)
 	expect_version("t", 1, ROW_1);
 }
 
-/* ---- Folders that are not what they were ----------------------------------------------------- */
+/* ---- Folders that are not what they were -------------------------------------------------- */
 
 static char folder_name[128];
 

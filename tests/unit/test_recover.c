@@ -38,7 +38,7 @@ static void end(void)
 	end_with_table(table);
 }
 
-TestSuite(adopt, .init = begin, .fini = end);
+TestSuite(recover, .init = begin, .fini = end);
 
 static tdl_staging *open_staging(void)
 {
@@ -80,23 +80,24 @@ static struct {
 	tdl_left left[10];
 	char *reasons[10];
 	unsigned count;
-} adopted;
+} recovered;
 
 static void note(void *context, tdl_staged *file, const tdl_left *left)
 {
-	adopted.left[adopted.count] = *left;
-	adopted.reasons[adopted.count] = left->reason != NULL ? strdup(left->reason) : NULL;
-	adopted.files[adopted.count] = file;
-	adopted.times[adopted.count] = left->mtime;
-	snprintf(adopted.names[adopted.count++], 256, "%s", left->name);
+	recovered.left[recovered.count] = *left;
+	recovered.reasons[recovered.count] = left->reason != NULL ? strdup(left->reason) : NULL;
+	recovered.files[recovered.count] = file;
+	recovered.times[recovered.count] = left->mtime;
+	snprintf(recovered.names[recovered.count++], 256, "%s", left->name);
 }
 
-static unsigned adopt(tdl_staging *staging)
+static unsigned recover_leftovers(tdl_staging *staging)
 {
 	unsigned busy = 99;
 
-	memset(&adopted, 0, sizeof adopted);
-	cr_assert_eq(tdl_staging_adopt(staging, note, NULL, &busy, &error), 0, "%s", error.message);
+	memset(&recovered, 0, sizeof recovered);
+	cr_assert_eq(tdl_staging_recover(staging, note, NULL, &busy, &error), 0, "%s",
+		     error.message);
 	return busy;
 }
 
@@ -123,7 +124,7 @@ static void leave_two(tdl_staging *staging)
 	tdl__staged_create_nameless(staging, NULL, &nameless, &error);
 }
 
-Test(adopt, the_dead_leave_their_named_files)
+Test(recover, the_dead_leave_their_named_files)
 {
 	tdl_staging *staging;
 	int64_t version;
@@ -132,21 +133,21 @@ Test(adopt, the_dead_leave_their_named_files)
 	die_after(leave_two);
 	cr_assert_eq(count_in("t/_incoming"), 1);
 	staging = open_staging();
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 2);
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 2);
 	cr_assert_eq(count_in("t/_incoming"), 1, "only our own folder is left");
 	for (unsigned i = 0; i < 2; i++) {
-		cr_assert_lt(tdl__now_ms() - adopted.times[i], 60000);
-		if (strcmp(adopted.names[i], "half.jsonl") == 0) {
-			cr_assert_eq(tdl_staged_commit(adopted.files[i], NULL, &version, &error),
+		cr_assert_lt(tdl__now_ms() - recovered.times[i], 60000);
+		if (strcmp(recovered.names[i], "half.jsonl") == 0) {
+			cr_assert_eq(tdl_staged_commit(recovered.files[i], NULL, &version, &error),
 				     TDL_ERR_SCHEMA);
-			cr_assert_eq(tdl_staged_remove(adopted.files[i], &error), 0);
+			cr_assert_eq(tdl_staged_remove(recovered.files[i], &error), 0);
 		} else {
-			cr_assert_str_eq(adopted.names[i], "other");
-			cr_assert_eq(tdl_staged_commit(adopted.files[i], NULL, &version, &error),
+			cr_assert_str_eq(recovered.names[i], "other");
+			cr_assert_eq(tdl_staged_commit(recovered.files[i], NULL, &version, &error),
 				     0);
 		}
-		tdl_staged_free(adopted.files[i]);
+		tdl_staged_free(recovered.files[i]);
 	}
 	bytes = read_version(table, TDL_LATEST, NULL);
 	cr_assert_str_eq(bytes, ROW_2);
@@ -155,7 +156,7 @@ Test(adopt, the_dead_leave_their_named_files)
 	cr_assert_eq(count_in("t/_incoming"), 0);
 }
 
-Test(adopt, what_was_made_readable_to_all_is_taken_up)
+Test(recover, what_was_made_readable_to_all_is_taken_up)
 {
 	tdl_staging *staging;
 	int64_t version;
@@ -163,12 +164,12 @@ Test(adopt, what_was_made_readable_to_all_is_taken_up)
 
 	die_after(leave_one_read_only);
 	staging = open_staging();
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 1);
-	cr_assert_eq(fstat(tdl_staged_fd(adopted.files[0]), &st), 0);
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 1);
+	cr_assert_eq(fstat(tdl_staged_fd(recovered.files[0]), &st), 0);
 	cr_assert_eq(st.st_mode & 07777, 0600);
-	cr_assert_eq(tdl_staged_commit(adopted.files[0], NULL, &version, &error), 0);
-	tdl_staged_free(adopted.files[0]);
+	cr_assert_eq(tdl_staged_commit(recovered.files[0], NULL, &version, &error), 0);
+	tdl_staged_free(recovered.files[0]);
 	expect_version("t", 1, ROW_1);
 	tdl_staging_free(staging);
 }
@@ -194,7 +195,7 @@ static void leave_refused(tdl_staging *staging)
 	stage(staging, "unknown", "bad");
 }
 
-Test(adopt, the_dead_leave_owners_and_reasons)
+Test(recover, the_dead_leave_owners_and_reasons)
 {
 	tdl_staging *staging;
 
@@ -202,12 +203,12 @@ Test(adopt, the_dead_leave_owners_and_reasons)
 	/* More than once: who took it over may die, too. */
 	for (int round = 0; round < 2; round++) {
 		staging = open_staging();
-		cr_assert_eq(adopt(staging), 0);
-		cr_assert_eq(adopted.count, 4);
+		cr_assert_eq(recover_leftovers(staging), 0);
+		cr_assert_eq(recovered.count, 4);
 		cr_assert_eq(count_in("t/_incoming"), 1);
 		for (unsigned i = 0; i < 4; i++) {
-			const char *name = adopted.names[i], *reason = adopted.reasons[i];
-			const tdl_left *left = &adopted.left[i];
+			const char *name = recovered.names[i], *reason = recovered.reasons[i];
+			const tdl_left *left = &recovered.left[i];
 
 			if (strcmp(name, "closed") == 0) {
 				cr_expect(left->uid == 5 && left->gid == 6 && left->mode == 0);
@@ -224,9 +225,9 @@ Test(adopt, the_dead_leave_owners_and_reasons)
 				cr_expect_null(reason);
 			}
 			if (round == 1)
-				cr_assert_eq(tdl_staged_remove(adopted.files[i], &error), 0);
-			tdl_staged_free(adopted.files[i]);
-			free(adopted.reasons[i]);
+				cr_assert_eq(tdl_staged_remove(recovered.files[i], &error), 0);
+			tdl_staged_free(recovered.files[i]);
+			free(recovered.reasons[i]);
 		}
 		tdl_staging_free(staging);
 	}
@@ -246,22 +247,22 @@ static void leave_odd(tdl_staging *staging)
 	    "x");
 }
 
-Test(adopt, what_cannot_be_read_about_a_file_is_nothing)
+Test(recover, what_cannot_be_read_about_a_file_is_nothing)
 {
 	tdl_staging *staging;
 
 	die_after(leave_odd);
 	staging = open_staging();
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 1);
-	cr_expect(adopted.left[0].uid == getuid() && adopted.left[0].mode == 0600);
-	cr_assert_eq(tdl_staged_remove(adopted.files[0], &error), 0);
-	tdl_staged_free(adopted.files[0]);
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 1);
+	cr_expect(recovered.left[0].uid == getuid() && recovered.left[0].mode == 0600);
+	cr_assert_eq(tdl_staged_remove(recovered.files[0], &error), 0);
+	tdl_staged_free(recovered.files[0]);
 	tdl_staging_free(staging);
 	cr_assert_eq(count_in("t/_incoming"), 0);
 }
 
-Test(adopt, a_commit_opens_what_was_closed)
+Test(recover, a_commit_opens_what_was_closed)
 {
 	tdl_staging *staging = open_staging();
 	tdl_staged *file = stage(staging, "a", ROW_1);
@@ -275,44 +276,44 @@ Test(adopt, a_commit_opens_what_was_closed)
 	cr_assert_eq(count_in("t/_incoming"), 0);
 }
 
-Test(adopt, the_living_keep_theirs)
+Test(recover, the_living_keep_theirs)
 {
 	tdl_staging *living = open_staging(), *staging = open_staging();
 	tdl_staged *file = stage(living, "mine", ROW_1);
 
-	cr_assert_eq(adopt(staging), 1);
-	cr_assert_eq(adopted.count, 0);
+	cr_assert_eq(recover_leftovers(staging), 1);
+	cr_assert_eq(recovered.count, 0);
 	tdl_staged_free(file);
 	tdl_staging_free(living);
 	/* Closed and left behind: now it is to be had. */
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 1);
-	tdl_staged_remove(adopted.files[0], NULL);
-	tdl_staged_free(adopted.files[0]);
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 1);
+	tdl_staged_remove(recovered.files[0], NULL);
+	tdl_staged_free(recovered.files[0]);
 	tdl_staging_free(staging);
 }
 
 /* As through another client of a shared file system. */
-Test(adopt, a_lock_of_the_folder_that_is_not_seen)
+Test(recover, a_lock_of_the_folder_that_is_not_seen)
 {
 	tdl_staging *living = open_staging(), *staging = open_staging();
 	tdl_staged *file = stage(living, "mine", ROW_1);
 
 	cr_assert_eq(flock(living->dir, LOCK_UN), 0);
-	cr_assert_eq(adopt(staging), 1);
-	cr_assert_eq(adopted.count, 0);
+	cr_assert_eq(recover_leftovers(staging), 1);
+	cr_assert_eq(recovered.count, 0);
 	tdl_staged_remove(file, NULL);
 	tdl_staged_free(file);
 	tdl_staging_free(living);
 	/* Made by one that died before it had a lock. */
 	cr_assert_eq(mkdir(in_scratch("t/_incoming/%.66s%016x", staging->name, 7), 0700), 0);
-	cr_assert_eq(adopt(staging), 0);
+	cr_assert_eq(recover_leftovers(staging), 0);
 	tdl_staging_free(staging);
 	cr_assert_eq(count_in("t/_incoming"), 0);
 }
 
 /* A container has no machine id, or another each time; but it is the same kernel. */
-Test(adopt, another_machine_with_this_boot_is_this_one)
+Test(recover, another_machine_with_this_boot_is_this_one)
 {
 	tdl_staging *staging;
 	char *folder, other[128];
@@ -326,11 +327,11 @@ Test(adopt, another_machine_with_this_boot_is_this_one)
 		0);
 	free(folder);
 	staging = open_staging();
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 2);
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 2);
 	for (unsigned i = 0; i < 2; i++) {
-		tdl_staged_remove(adopted.files[i], NULL);
-		tdl_staged_free(adopted.files[i]);
+		tdl_staged_remove(recovered.files[i], NULL);
+		tdl_staged_free(recovered.files[i]);
 	}
 	tdl_staging_free(staging);
 	cr_assert_eq(count_in("t/_incoming"), 0);
@@ -345,7 +346,7 @@ static void date(int fd, int64_t ago)
 
 /* Two copies of a virtual machine have one machine id, and boot ids of their own; over some file
  * systems neither sees what the other has locked. */
-Test(adopt, a_copy_of_this_machine_that_lives)
+Test(recover, a_copy_of_this_machine_that_lives)
 {
 	tdl_staging *living = open_staging(), *staging = open_staging();
 	tdl_staged *file = stage(living, "mine", ROW_1);
@@ -359,26 +360,26 @@ Test(adopt, a_copy_of_this_machine_that_lives)
 	memcpy(living->name, other, strlen(other));
 	cr_assert_eq(flock(living->dir, LOCK_UN), 0);
 	cr_assert_eq(flock(living->lock, LOCK_UN), 0);
-	cr_assert_eq(adopt(staging), 1, "it was made just now");
+	cr_assert_eq(recover_leftovers(staging), 1, "it was made just now");
 	date(living->lock, 601);
 	cr_assert_eq(tdl_staging_touch(living), 0);
-	cr_assert_eq(adopt(staging), 1, "it shows that it lives");
+	cr_assert_eq(recover_leftovers(staging), 1, "it shows that it lives");
 	/* A lock counts, whatever its date. */
 	date(living->lock, 601);
 	cr_assert_eq(flock(living->lock, LOCK_EX), 0);
-	cr_assert_eq(adopt(staging), 1);
-	cr_assert_eq(adopted.count, 0);
+	cr_assert_eq(recover_leftovers(staging), 1);
+	cr_assert_eq(recovered.count, 0);
 	cr_assert_eq(flock(living->lock, LOCK_UN), 0);
-	cr_assert_eq(adopt(staging), 0, "this machine before it booted");
-	cr_assert_eq(adopted.count, 1);
-	cr_assert_eq(tdl_staged_remove(adopted.files[0], NULL), 0);
-	tdl_staged_free(adopted.files[0]);
+	cr_assert_eq(recover_leftovers(staging), 0, "this machine before it booted");
+	cr_assert_eq(recovered.count, 1);
+	cr_assert_eq(tdl_staged_remove(recovered.files[0], NULL), 0);
+	tdl_staged_free(recovered.files[0]);
 	tdl_staged_free(file);
 	tdl_staging_free(living);
 	tdl_staging_free(staging);
 }
 
-Test(adopt, other_machines_and_other_things_are_left_alone)
+Test(recover, other_machines_and_other_things_are_left_alone)
 {
 	static const char foreign[] = "t/_incoming/00112233445566778899aabbccddeeff-"
 				      "00112233445566778899aabbccddeeff-0011223344556677";
@@ -391,8 +392,8 @@ Test(adopt, other_machines_and_other_things_are_left_alone)
 	put("t/_incoming/notes/0123456789abcdef0123456789abcdef-x", ROW_1);
 	put("t/_incoming/README", "x");
 	cr_assert_eq(symlink(in_scratch("%s", foreign), in_scratch("t/_incoming/link")), 0);
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 0);
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 0);
 	names = vacuum(table, false);
 	cr_assert_str_eq(names, "");
 	free(names);
@@ -414,17 +415,17 @@ static void leave_odd_things(tdl_staging *staging)
 	put(in_scratch("t/_incoming/%s/%s-good", staging->name, hex), ROW_1);
 }
 
-Test(adopt, only_regular_files_are_taken, .timeout = 10)
+Test(recover, only_regular_files_are_taken, .timeout = 10)
 {
 	tdl_staging *staging;
 
 	die_after(leave_odd_things);
 	staging = open_staging();
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 1);
-	cr_assert_str_eq(adopted.names[0], "good");
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 1);
+	cr_assert_str_eq(recovered.names[0], "good");
 	cr_assert_eq(count_in("t/_incoming"), 2, "what is unknown is not thrown away");
-	tdl_staged_free(adopted.files[0]);
+	tdl_staged_free(recovered.files[0]);
 	tdl_staging_free(staging);
 }
 
@@ -440,15 +441,15 @@ static void publish_and_die(tdl_staging *staging)
 	_exit(0);
 }
 
-Test(adopt, what_was_published_is_removed_silently)
+Test(recover, what_was_published_is_removed_silently)
 {
 	tdl_staging *staging;
 
 	die_after(publish_and_die);
 	cr_assert_eq(count_in("t/_incoming"), 1);
 	staging = open_staging();
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 0);
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 0);
 	cr_assert_eq(count_in("t/_incoming"), 1);
 	expect_version("t", 1, ROW_1);
 	tdl_staging_free(staging);
@@ -472,7 +473,7 @@ static void commit_without_links(tdl_staging *staging)
 }
 
 /* Without hard links the staged file itself is renamed before it is published. */
-Test(adopt, a_staged_file_is_never_lost_where_there_are_no_links, .timeout = 60)
+Test(recover, a_staged_file_is_never_lost_where_there_are_no_links, .timeout = 60)
 {
 	int status = 0;
 
@@ -491,16 +492,16 @@ Test(adopt, a_staged_file_is_never_lost_where_there_are_no_links, .timeout = 60)
 		if (stop_at % 2 == 0)
 			free(vacuum(table, false));
 		staging = open_staging();
-		cr_assert_eq(adopt(staging), 0);
+		cr_assert_eq(recover_leftovers(staging), 0);
 		cr_assert_eq(tdl_table_refresh(table, &error), 0);
-		cr_assert_eq(adopted.count, tdl_table_head(table) > head ? 0 : 1, "stopped at %u",
+		cr_assert_eq(recovered.count, tdl_table_head(table) > head ? 0 : 1, "stopped at %u",
 			     stop_at);
-		if (adopted.count == 1) {
-			cr_assert_str_eq(adopted.names[0], "drop");
-			cr_assert_gt(pread(tdl_staged_fd(adopted.files[0]), bytes, 63, 0), 0);
+		if (recovered.count == 1) {
+			cr_assert_str_eq(recovered.names[0], "drop");
+			cr_assert_gt(pread(tdl_staged_fd(recovered.files[0]), bytes, 63, 0), 0);
 			cr_assert_str_eq(bytes, ROW_1);
-			tdl_staged_remove(adopted.files[0], NULL);
-			tdl_staged_free(adopted.files[0]);
+			tdl_staged_remove(recovered.files[0], NULL);
+			tdl_staged_free(recovered.files[0]);
 		}
 		tdl_staging_free(staging);
 		cr_assert_eq(count_in("t/_incoming"), 0, "%u", stop_at);
@@ -522,7 +523,7 @@ static int in_doubt(enum tdl__op op, const char *name)
 	return op == TDL__OP_STAT && commit && blind ? EIO : 0;
 }
 
-Test(adopt, a_commit_in_doubt_keeps_the_staged_file)
+Test(recover, a_commit_in_doubt_keeps_the_staged_file)
 {
 	tdl_staging *staging = open_staging();
 	tdl_staged *file = stage(staging, "drop", ROW_1);
@@ -544,18 +545,18 @@ Test(adopt, a_commit_in_doubt_keeps_the_staged_file)
 	age_all("t");
 	free(vacuum(table, false));
 	staging = open_staging();
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 1);
-	cr_assert_eq(tdl_staged_commit(adopted.files[0], NULL, &version, &error), 0);
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 1);
+	cr_assert_eq(tdl_staged_commit(recovered.files[0], NULL, &version, &error), 0);
 	cr_assert_eq(version, 1);
-	tdl_staged_free(adopted.files[0]);
+	tdl_staged_free(recovered.files[0]);
 	tdl_staging_free(staging);
 	expect_version("t", 1, ROW_1);
 }
 
 /* Told again while the first commit may be there: no row is there twice, and none is lost where
  * the second try fails. */
-Test(adopt, what_is_in_doubt_can_be_told_again)
+Test(recover, what_is_in_doubt_can_be_told_again)
 {
 	char name[64];
 	tdl_staging *staging = open_staging();
@@ -618,25 +619,25 @@ static void lose_the_part(const char *rows, const char *stored)
 	cr_assert_str_eq(names, "", "%s", names);
 	free(names);
 	staging = open_staging();
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 0);
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 0);
 	tdl_staging_free(staging);
 	cr_assert_eq(count_in("t/_incoming"), 0);
 	expect_version("t", 1, stored);
 }
 
-Test(adopt, a_data_file_that_was_lost_comes_back)
+Test(recover, a_data_file_that_was_lost_comes_back)
 {
 	lose_the_part(ROW_1, ROW_1);
 }
 
-Test(adopt, a_data_file_that_was_lost_comes_back_rewritten)
+Test(recover, a_data_file_that_was_lost_comes_back_rewritten)
 {
 	lose_the_part(ROW_RAW, ROW_3);
 }
 
 /* Bytes that are not those of the commit are no data file: they are listed. */
-Test(adopt, another_file_does_not_come_back)
+Test(recover, another_file_does_not_come_back)
 {
 	tdl_staging *staging = open_staging();
 	tdl_staged *file = stage(staging, "drop", ROW_2);
@@ -648,15 +649,15 @@ Test(adopt, another_file_does_not_come_back)
 	snprintf(name, sizeof name, "part-%s.jsonl", hex);
 	put_commit("t", 1, add_line(name, strlen(ROW_2) + 1, 1));
 	staging = open_staging();
-	cr_assert_eq(adopt(staging), 0);
-	cr_assert_eq(adopted.count, 1);
-	tdl_staged_remove(adopted.files[0], NULL);
-	tdl_staged_free(adopted.files[0]);
+	cr_assert_eq(recover_leftovers(staging), 0);
+	cr_assert_eq(recovered.count, 1);
+	tdl_staged_remove(recovered.files[0], NULL);
+	tdl_staged_free(recovered.files[0]);
 	tdl_staging_free(staging);
 	cr_assert_not(is_there(in_scratch("t/%s", name)));
 }
 
-Test(adopt, behind_damage_nothing_is_touched)
+Test(recover, behind_damage_nothing_is_touched)
 {
 	tdl_staging *staging;
 	unsigned busy;
@@ -664,7 +665,7 @@ Test(adopt, behind_damage_nothing_is_touched)
 	die_after(leave_two);
 	put_raw_commit("t", 1, "x", 1);
 	staging = open_staging();
-	cr_assert_eq(tdl_staging_adopt(staging, note, NULL, &busy, &error), TDL_ERR_CORRUPT);
+	cr_assert_eq(tdl_staging_recover(staging, note, NULL, &busy, &error), TDL_ERR_CORRUPT);
 	cr_assert_eq(count_in("t/_incoming"), 2);
 	tdl_staging_free(staging);
 }

@@ -14,7 +14,7 @@
 
 #define LONG 4000
 
-TestSuite(ahead, .init = scratch_begin, .fini = scratch_end, .timeout = 60);
+TestSuite(prefetch, .init = scratch_begin, .fini = scratch_end, .timeout = 60);
 
 /* A table whose version N has N files of N rows in all, nothing of which is on the disk. */
 static void make_long_table(int64_t head)
@@ -39,7 +39,7 @@ static tdl_version_info info_of(tdl_table *table, int64_t version)
 	return info;
 }
 
-Test(ahead, every_version_is_what_it_was)
+Test(prefetch, every_version_is_what_it_was)
 {
 	tdl_table *table;
 
@@ -68,21 +68,21 @@ static void expect_end(int64_t head)
 	tdl_table_free(table);
 }
 
-Test(ahead, a_torn_commit_ends_it)
+Test(prefetch, a_torn_commit_ends_it)
 {
 	make_long_table(LONG);
 	put_raw_commit("t", 3333, "{\"commitInfo\"", 13);
 	expect_end(3332);
 }
 
-Test(ahead, a_gap_ends_it)
+Test(prefetch, a_gap_ends_it)
 {
 	make_long_table(LONG);
 	cr_assert_eq(unlink(commit_path("t", 2600)), 0);
 	expect_end(2599);
 }
 
-Test(ahead, where_the_replay_finds_the_fault)
+Test(prefetch, where_the_replay_finds_the_fault)
 {
 	const char large[] = "{\"add\":{\"path\":\"x\",\"size\":9223372036854775807,"
 			     "\"numRecords\":1}}\n";
@@ -92,7 +92,7 @@ Test(ahead, where_the_replay_finds_the_fault)
 	expect_end(1999);
 }
 
-Test(ahead, a_short_log_is_not_worth_it)
+Test(prefetch, a_short_log_is_not_worth_it)
 {
 	tdl__log log = { -1, "t" };
 	struct stat st;
@@ -100,17 +100,17 @@ Test(ahead, a_short_log_is_not_worth_it)
 	make_long_table(10);
 	log.dir = open(in_scratch("t/_delta_log"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cr_assert_eq(fstat(log.dir, &st), 0);
-	cr_assert_null(tdl__ahead_start(&log, 0));
+	cr_assert_null(tdl__prefetch_start(&log, 0));
 	close(log.dir);
 }
 
 /* Who reads ahead keeps nothing open that the program closes meanwhile. */
-Test(ahead, holds_no_descriptors_of_others)
+Test(prefetch, holds_no_descriptors_of_others)
 {
 	int dir, ends[2];
 	char byte;
 	tdl__log log;
-	tdl__ahead *ahead;
+	tdl__prefetch *prefetch;
 	tdl__commit commit = { 0 };
 
 	make_long_table(LONG);
@@ -118,22 +118,22 @@ Test(ahead, holds_no_descriptors_of_others)
 	cr_assert(dir >= 0);
 	cr_assert_eq(pipe(ends), 0);
 	log = (tdl__log){ dir, "t" };
-	ahead = tdl__ahead_start(&log, 0);
-	if (ahead == NULL)
+	prefetch = tdl__prefetch_start(&log, 0);
+	if (prefetch == NULL)
 		cr_skip_test("one processor");
 	/* By now they read, and go on with it. */
-	cr_assert(tdl__ahead_take(ahead, 0, &commit));
+	cr_assert(tdl__prefetch_take(prefetch, 0, &commit));
 	tdl__commit_clear(&commit);
 	close(ends[1]);
 	cr_assert_eq(read(ends[0], &byte, 1), 0);
 	for (int64_t version = 1; version <= LONG; version++) {
-		cr_assert(tdl__ahead_take(ahead, version, &commit));
+		cr_assert(tdl__prefetch_take(prefetch, version, &commit));
 		tdl__commit_clear(&commit);
 	}
-	cr_assert_not(tdl__ahead_take(ahead, LONG + 1, &commit));
+	cr_assert_not(tdl__prefetch_take(prefetch, LONG + 1, &commit));
 	cr_assert_geq(fcntl(dir, F_GETFD), 0);
 	tdl__commit_free(&commit);
-	tdl__ahead_stop(ahead);
+	tdl__prefetch_stop(prefetch);
 	close(ends[0]);
 	close(dir);
 }
