@@ -90,6 +90,29 @@ int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd)
 	return (flags & O_CREAT) != 0 ? tell(TDL__OP_OPEN, got, name, dir, NULL) : 0;
 }
 
+int tdl__sys_temporary(int *fd, const char **folder)
+{
+	const char *where = secure_getenv("TMPDIR");
+	_cleanup_free_ char *path = NULL;
+	int why, got;
+
+	*folder = where != NULL && *where != '\0' ? where : "/tmp";
+	why = before(TDL__OP_OPEN, *folder);
+	if (why != 0)
+		return why;
+	got = open(*folder, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+	/* Not every file system has files without a name. */
+	if (got < 0 && asprintf(&path, "%s/tinydelta-XXXXXX", *folder) >= 0) {
+		got = mkostemp(path, O_CLOEXEC);
+		if (got >= 0)
+			unlink(path);
+	}
+	if (got < 0)
+		return errno;
+	*fd = got;
+	return 0;
+}
+
 /* openat2() is of Linux 5.6, and some sandboxes refuse it: one component after the other does the
  * same, since no component is ".." and none may be a link. */
 static int open_by_component(int dir, const char *path, int flags)

@@ -50,6 +50,9 @@ int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd);
 /* Opens a regular file for reading beneath dir, no symbolic link followed, never waiting for a
  * FIFO. ELOOP or EXDEV: unsafe; EISDIR, ENXIO and the like come as they are; *st is its fstat. */
 int tdl__sys_open_beneath(int dir, const char *path, int *fd, struct stat *st);
+/* Opens a file without a name, to be written and read, in the folder for temporary files: TMPDIR,
+ * or /tmp. *folder gets its name; borrowed. */
+int tdl__sys_temporary(int *fd, const char **folder);
 int tdl__sys_read(int fd, void *buffer, size_t n, size_t *got);
 int tdl__sys_pread(int fd, void *buffer, size_t n, uint64_t offset, size_t *got);
 int tdl__sys_write(int fd, const void *bytes, size_t n);

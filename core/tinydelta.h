@@ -82,7 +82,7 @@ enum tdl_code {
 	TDL_ERR_EMPTY = -11, /* no rows at all, so nothing to commit */
 	TDL_ERR_PUBLISHED =
 		-12,	       /* the commit is visible, but may not be durable: not to be redone */
-	TDL_ERR_STOPPED = -13, /* tdl_commit_options.stop said so; nothing was changed */
+	TDL_ERR_STOPPED = -13, /* a function of the caller said so; nothing was changed */
 };
 
 #define TDL_MESSAGE_MAX 640
@@ -341,6 +341,37 @@ TDL_API int tdl_snapshot_check_file(tdl_snapshot *snapshot, uint64_t index, uint
  * as tdl_snapshot_read(). */
 TDL_API int tdl_snapshot_open_file(tdl_snapshot *snapshot, uint64_t index, int *fd,
 				   tdl_error *error);
+
+/* What became of a row between two versions. */
+enum tdl_change {
+	TDL_REMOVED,
+	TDL_ADDED
+};
+
+typedef struct tdl_diff_options {
+	/* How many bytes of memory may be used, about, besides the longest row; what needs more
+	 * goes into files without a name in $TMPDIR or /tmp. 0: 256 MiB. */
+	uint64_t memory;
+	/* Called now and then with the bytes of data files compared, and all of them; NULL: not. */
+	void (*progress)(void *context, uint64_t bytes, uint64_t total);
+	/* Called with each row that was removed, in the order of the old version, then with each
+	 * that was added, in the order of the new one; `row` has no newline and is borrowed for the
+	 * call. False ends it, with STOPPED. NULL: rows are only counted, and where one of the
+	 * versions has no data files of its own, by what the log says. */
+	bool (*row)(void *context, enum tdl_change change, const char *row, size_t length);
+	void *context;
+} tdl_diff_options;
+
+/*
+ * Compares the rows of two versions of a table, each as often as it is there, wherever it stands;
+ * of equal rows the later ones count as removed or added. Rows are compared by their bytes; lines
+ * of blanks are no rows. Only data files that one of the two has alone are read. *removed and
+ * *added get how many rows changed. Errors: as tdl_snapshot_read_file(), IO (temporary files too),
+ * NOMEM, STOPPED; rows may have been told of by then.
+ */
+TDL_API int tdl_snapshot_diff(tdl_snapshot *old_version, tdl_snapshot *new_version,
+			      const tdl_diff_options *options, uint64_t *removed, uint64_t *added,
+			      tdl_error *error);
 
 /* ---- Commits ------------------------------------------------------------------------------ */
 

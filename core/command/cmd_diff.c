@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tinydelta diff: the rows that one version has more than another. Where only one of them has files
- * of its own, these are the difference; else rows are compared, as often as each is there, in any
- * order.
+ * tinydelta diff: the rows that one version has more than another.
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "arguments.h"
 #include "command.h"
-#include "diff_files.h"
-#include "extsort.h"
 #include "output.h"
 #include "progress.h"
 #include "term.h"
@@ -25,127 +20,33 @@ enum {
 	TROUBLE = 2
 };
 
-/* Of the rows of each side that are kept in memory while they are sorted. */
-#define SORT_MEMORY ((size_t)64 * 1024 * 1024)
-
 struct printer {
 	struct look look;
-	bool count_only;
-	unsigned side;
-	uint64_t rows[2];
+	bool progress;	  /* was begun */
+	bool to_terminal; /* rows may show where the progress does */
 };
 
-static void print_row(struct printer *printer, unsigned side, const char *row, size_t n)
+static bool on_row(void *context, enum tdl_change change, const char *row, size_t n)
 {
-	printer->rows[side]++;
-	if (printer->count_only)
-		return;
-	output_text("%s%c", look_style(&printer->look, side == 0 ? RED : GREEN),
-		    side == 0 ? '-' : '+');
+	struct printer *printer = context;
+	bool removed = change == TDL_REMOVED;
+
+	if (printer->to_terminal)
+		progress_end();
+	output_text("%s%c", look_style(&printer->look, removed ? RED : GREEN), removed ? '-' : '+');
 	output_bytes(row, n);
 	output_text("%s\n", look_end(&printer->look));
+	return !output_failed();
 }
 
-static bool on_row_to_print(void *context, const char *row, size_t n)
+static void on_progress(void *context, uint64_t bytes, uint64_t total)
 {
 	struct printer *printer = context;
 
-	print_row(printer, printer->side, row, n);
-	return true;
-}
-
-static bool sorting_failed(int why)
-{
-	report("sorting rows in a temporary file: %s", strerror(why));
-	return false;
-}
-
-static bool on_row_to_sort(void *context, const char *row, size_t n)
-{
-	int why = rowsort_add(context, row, n);
-
-	return why == 0 || sorting_failed(why);
-}
-
-static void free_sort(struct rowsort **sort)
-{
-	rowsort_free(*sort);
-}
-
-/* Walks both sorted sides at once. Returns 0 or an errno. */
-static int merge(struct rowsort *const sorts[2], struct printer *printer)
-{
-	const char *row[2] = { NULL, NULL };
-	size_t n[2] = { 0, 0 };
-	int more[2];
-
-	for (unsigned side = 0; side < 2; side++)
-		more[side] = rowsort_next(sorts[side], &row[side], &n[side]);
-	while ((more[0] > 0 || more[1] > 0) && more[0] >= 0 && more[1] >= 0 && !output_failed()) {
-		int order = more[0] == 0   ? 1
-			    : more[1] == 0 ? -1
-					   : rowsort_compare(row[0], n[0], row[1], n[1]);
-
-		if (order != 0)
-			print_row(printer, order > 0, row[order > 0], n[order > 0]);
-		for (unsigned side = 0; side < 2; side++)
-			if (side == 0 ? order <= 0 : order >= 0)
-				more[side] = rowsort_next(sorts[side], &row[side], &n[side]);
-	}
-	return more[0] < 0 ? -more[0] : more[1] < 0 ? -more[1] : 0;
-}
-
-/* Both have files of their own. Returns false with the failure reported. */
-static bool compare_rows(const struct difference *difference, struct printer *printer,
-			 void (*done)(uint64_t bytes))
-{
-	struct rowsort *removed AUTO(free_sort) = rowsort_new(SORT_MEMORY);
-	struct rowsort *added AUTO(free_sort) = rowsort_new(SORT_MEMORY);
-	struct rowsort *const sorts[2] = { removed, added };
-	int why;
-
-	if (removed == NULL || added == NULL) {
-		report("out of memory");
-		return false;
-	}
-	for (unsigned side = 0; side < 2; side++)
-		if (!difference_rows(difference, side, on_row_to_sort, sorts[side], done))
-			return false;
-	why = merge(sorts, printer);
-	return why == 0 || sorting_failed(why);
-}
-
-/* Only one has files of its own: they are all the difference there is. */
-static bool print_files(const struct difference *difference, struct printer *printer,
-			void (*done)(uint64_t bytes))
-{
-	printer->side = difference->count[1] > 0;
-	if (printer->count_only) {
-		printer->rows[printer->side] = difference->records[printer->side];
-		return true;
-	}
-	return difference_rows(difference, printer->side, on_row_to_print, printer, done);
-}
-
-static bool compare(tdl_snapshot *a, tdl_snapshot *b, struct printer *printer)
-{
-	struct difference difference AUTO(difference_clear) = { 0 };
-	tdl_error error = { 0 };
-	struct stat st;
-	bool to_terminal, good;
-
-	if (difference_find(&difference, a, b, &error) < 0) {
-		report_error(&error);
-		return false;
-	}
-	/* Rows that go to a pipe may well be shown on the same terminal. */
-	to_terminal =
-		!printer->count_only && (fstat(STDOUT_FILENO, &st) != 0 || !S_ISREG(st.st_mode));
-	progress_begin(difference.bytes[0] + difference.bytes[1]);
-	good = (difference.count[0] > 0 && difference.count[1] > 0 ? compare_rows : print_files)(
-		&difference, printer, to_terminal ? NULL : progress_add);
-	progress_end();
-	return good;
+	if (!printer->progress)
+		progress_begin(total);
+	printer->progress = true;
+	progress_at(NULL, bytes);
 }
 
 /* No data file is looked at: what both have is in both as it is. Returns false with the failure
@@ -167,17 +68,22 @@ static int run(const struct command *command, char **argv)
 {
 	struct printer printer = { 0 };
 	const char *color = NULL;
+	bool count_only = false;
 	const struct option options[] = {
 		{ .name = "stat",
 		  .help = "only say how many rows were added and removed",
-		  .set = &printer.count_only },
+		  .set = &count_only },
 		LOOK_OPTION(&color),
 		{ 0 },
 	};
 	tdl_table *table AUTO(free_table) = NULL;
 	tdl_snapshot *a AUTO(unref_snapshot) = NULL, *b AUTO(unref_snapshot) = NULL;
-	tdl_error error = { 0 };
 	int status = arguments_parse(command, options, argv, NULL);
+	tdl_diff_options how = { .progress = on_progress, .context = &printer };
+	uint64_t removed, added;
+	tdl_error error = { 0 };
+	struct stat st;
+	int result;
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
@@ -188,18 +94,26 @@ static int run(const struct command *command, char **argv)
 	}
 	if (!open_version(table, argv[1], &a) || !open_version(table, argv[2], &b))
 		return TROUBLE;
-	if (!compare(a, b, &printer)) {
+	/* Rows that go to a pipe may well be shown on the same terminal. */
+	printer.to_terminal = fstat(STDOUT_FILENO, &st) != 0 || !S_ISREG(st.st_mode);
+	if (!count_only)
+		how.row = on_row;
+	result = tdl_snapshot_diff(a, b, &how, &removed, &added, &error);
+	progress_end();
+	/* Where it was stopped, what failed is the output. */
+	if (result < 0 && result != TDL_ERR_STOPPED)
+		report_error(&error);
+	if (result < 0) {
 		output_finish(NULL);
 		return TROUBLE;
 	}
-	if (printer.count_only)
+	if (count_only)
 		output_text("%s%" PRIu64 " added%s, %s%" PRIu64 " removed%s\n",
-			    look_style(&printer.look, GREEN), printer.rows[1],
-			    look_end(&printer.look), look_style(&printer.look, RED),
-			    printer.rows[0], look_end(&printer.look));
+			    look_style(&printer.look, GREEN), added, look_end(&printer.look),
+			    look_style(&printer.look, RED), removed, look_end(&printer.look));
 	if (output_finish(NULL) != STATUS_DONE)
 		return TROUBLE;
-	return printer.rows[0] > 0 || printer.rows[1] > 0 ? DIFFERENT : SAME;
+	return removed > 0 || added > 0 ? DIFFERENT : SAME;
 }
 
 const struct command command_diff = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SipHash-1-3 under a random key. Knows nothing of what is hashed.
+ * SipHash-1-3, of 64 and of 128 bits, under a random key. Knows nothing of what is hashed.
  */
 #include "util/hash.h"
 
@@ -60,28 +60,55 @@ static void take(struct state *s, uint64_t word)
 	s->a ^= word;
 }
 
-uint64_t tdl__hash(const void *bytes, size_t n)
+static struct state begin(void)
 {
-	const unsigned char *at = bytes;
-	uint64_t word, last = (uint64_t)n << 56;
-	struct state s;
-
 	pthread_once(&keyed, make_key);
-	s = (struct state){
+	return (struct state){
 		key[0] ^ UINT64_C(0x736f6d6570736575),
 		key[1] ^ UINT64_C(0x646f72616e646f6d),
 		key[0] ^ UINT64_C(0x6c7967656e657261),
 		key[1] ^ UINT64_C(0x7465646279746573),
 	};
+}
+
+static void take_all(struct state *s, const void *bytes, size_t n)
+{
+	const unsigned char *at = bytes;
+	uint64_t word, last = (uint64_t)n << 56;
+
 	for (; n >= sizeof word; n -= sizeof word, at += sizeof word) {
 		memcpy(&word, at, sizeof word);
-		take(&s, word);
+		take(s, word);
 	}
 	for (size_t i = 0; i < n; i++)
 		last |= (uint64_t)at[i] << 8 * i;
-	take(&s, last);
-	s.c ^= 0xff;
+	take(s, last);
+}
+
+static uint64_t finish(struct state *s)
+{
 	for (int i = 0; i < 3; i++)
-		mix(&s);
-	return s.a ^ s.b ^ s.c ^ s.d;
+		mix(s);
+	return s->a ^ s->b ^ s->c ^ s->d;
+}
+
+uint64_t tdl__hash(const void *bytes, size_t n)
+{
+	struct state s = begin();
+
+	take_all(&s, bytes, n);
+	s.c ^= 0xff;
+	return finish(&s);
+}
+
+void tdl__hash128(uint64_t hash[2], const void *bytes, size_t n)
+{
+	struct state s = begin();
+
+	s.b ^= 0xee;
+	take_all(&s, bytes, n);
+	s.c ^= 0xee;
+	hash[0] = finish(&s);
+	s.b ^= 0xdd;
+	hash[1] = finish(&s);
 }
