@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "sink.h"
 #include "util/escape.h"
@@ -39,11 +40,25 @@ struct fault {
 	unsigned long again;
 };
 
+/* Users because of whom there were messages lately. One whose messages are queued is kept. */
+#define TALKERS	   64
+#define NOBODY	   TALKERS
+#define TALK_MAX   100 /* messages in QUIET_SECS */
+#define TALK_SHARE (QUEUE_MAX / 4)
+
+struct talker {
+	uid_t user;
+	time_t since; /* his minute began; 0: a free place */
+	unsigned said, queued;
+	unsigned long left_out;
+};
+
 struct line {
 	struct line *next;
 	struct timespec when;
 	unsigned long lost; /* before it, since the queue was full */
 	int priority;
+	unsigned talker; /* or NOBODY */
 	char text[];
 };
 
@@ -51,6 +66,7 @@ static struct {
 	pthread_mutex_t lock; /* of all below but the sink */
 	bool debug;
 	struct fault faults[FAULTS];
+	struct talker talkers[TALKERS + 1];
 	bool threaded;
 	bool putting; /* the thread has a line in hand */
 	struct line *first, **last;
@@ -107,6 +123,7 @@ static struct line *take(unsigned long *lost)
 	if (state.first == NULL)
 		state.last = &state.first;
 	state.queued--;
+	state.talkers[line->talker].queued--;
 	*lost = line->lost;
 	return line;
 }
@@ -196,16 +213,8 @@ void tdfs_msg_reopen(void)
 	pthread_mutex_unlock(&state.lock);
 }
 
-void tdfs_msg_end(void)
-{
-	pthread_mutex_lock(&state.lock);
-	wait_until_drained();
-	atomic_store(&state.sink.hurry, true);
-	pthread_mutex_unlock(&state.lock);
-}
-
 /* Called with the lock held: lines come out in the order in which they were said. */
-static void queue(int priority, const struct timespec *when, const char *text)
+static void queue(unsigned talker, int priority, const struct timespec *when, const char *text)
 {
 	struct line *line = NULL;
 
@@ -216,15 +225,18 @@ static void queue(int priority, const struct timespec *when, const char *text)
 		state.lost++;
 		return;
 	}
-	*line = (struct line){ .when = *when, .priority = priority, .lost = state.lost };
+	*line = (struct line){
+		.when = *when, .priority = priority, .lost = state.lost, .talker = talker
+	};
 	strcpy(line->text, text);
 	state.lost = 0;
 	*state.last = line;
 	state.last = &line->next;
 	state.queued++;
+	state.talkers[talker].queued++;
 }
 
-static void put(int priority, const char *text)
+static void put_of(unsigned talker, int priority, const char *text)
 {
 	char clean[LINE_MAX_];
 	struct timespec now;
@@ -232,9 +244,14 @@ static void put(int priority, const char *text)
 	tdl__printable(clean, sizeof clean, text, strlen(text));
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (state.threaded)
-		queue(priority, &now, clean);
+		queue(talker, priority, &now, clean);
 	else
 		(void)tdfs_sink_put(&state.sink, priority, &now, clean);
+}
+
+static void put(int priority, const char *text)
+{
+	put_of(NOBODY, priority, text);
 }
 
 void tdfs_msg(int priority, const char *format, ...)
@@ -250,6 +267,110 @@ void tdfs_msg(int priority, const char *format, ...)
 		put(priority, text);
 	pthread_mutex_unlock(&state.lock);
 }
+
+/* ---- Users -------------------------------------------------------------------------------- */
+
+static void say_left_out(struct talker *talker)
+{
+	char text[120];
+
+	if (talker->left_out > 0) {
+		snprintf(text, sizeof text, "%lu more messages because of user %u were left out",
+			 talker->left_out, (unsigned)talker->user);
+		put(LOG_WARNING, text);
+	}
+	talker->left_out = 0;
+}
+
+/* NOBODY: all places are taken by users whose messages nobody has read yet. */
+static unsigned find_talker(uid_t user, time_t now)
+{
+	unsigned oldest = NOBODY;
+
+	for (unsigned i = 0; i < TALKERS; i++) {
+		struct talker *one = &state.talkers[i];
+
+		if (one->since != 0 && one->user == user)
+			return i;
+		if (one->queued == 0 &&
+		    (oldest == NOBODY || one->since < state.talkers[oldest].since))
+			oldest = i;
+	}
+	if (oldest != NOBODY) {
+		say_left_out(&state.talkers[oldest]);
+		state.talkers[oldest] = (struct talker){ .user = user, .since = now };
+	}
+	return oldest;
+}
+
+/* With the lock held: whether the user may have one more message. */
+static bool may_talk(unsigned at, time_t now)
+{
+	struct talker *talker = &state.talkers[at];
+
+	if (at == NOBODY)
+		return false;
+	if (now - talker->since >= QUIET_SECS) {
+		say_left_out(talker);
+		talker->since = now;
+		talker->said = 0;
+	}
+	if (talker->said >= TALK_MAX || talker->queued >= TALK_SHARE) {
+		talker->left_out++;
+		return false;
+	}
+	talker->said++;
+	return true;
+}
+
+static void say_of(unsigned at, int priority, const char *text)
+{
+	char last[120];
+
+	put_of(at, priority, text);
+	if (state.talkers[at].said < TALK_MAX)
+		return;
+	snprintf(last, sizeof last,
+		 "%d messages because of user %u within a minute: until it is over, no more",
+		 TALK_MAX, (unsigned)state.talkers[at].user);
+	put_of(at, LOG_WARNING, last);
+}
+
+void tdfs_msg_user(uid_t user, int priority, const char *format, ...)
+{
+	char text[LINE_MAX_];
+	struct timespec now;
+	unsigned talker = NOBODY;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	pthread_mutex_lock(&state.lock);
+	if (user == (uid_t)-1 || user == geteuid()) {
+		put(priority, text);
+	} else {
+		talker = find_talker(user, now.tv_sec + 1);
+		if (may_talk(talker, now.tv_sec + 1))
+			say_of(talker, priority, text);
+		else if (talker == NOBODY)
+			state.lost++;
+	}
+	pthread_mutex_unlock(&state.lock);
+}
+
+void tdfs_msg_end(void)
+{
+	pthread_mutex_lock(&state.lock);
+	for (unsigned i = 0; i < TALKERS; i++)
+		say_left_out(&state.talkers[i]);
+	wait_until_drained();
+	atomic_store(&state.sink.hurry, true);
+	pthread_mutex_unlock(&state.lock);
+}
+
+/* ---- Failures ----------------------------------------------------------------------------- */
 
 void tdfs_msg_fault(const char *table, const char *where, const tdl_error *error)
 {

@@ -3,6 +3,7 @@
 #define TDFS_MSG_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 #include <syslog.h>
 
 #include "tinydelta.h"
@@ -34,6 +35,14 @@ void tdfs_msg_reopen(void);
 void tdfs_msg_end(void);
 
 void tdfs_msg(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * The same, because of something that a user did. Nobody but this process's own user has more than
+ * a hundred of these a minute, nor more than a quarter of what can be queued: neither the disk
+ * under the log nor the place of others' messages is his. How many were left out is said.
+ */
+void tdfs_msg_user(uid_t user, int priority, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /*
  * A request failed: "TABLE: WHERE: REASON". The same text again within a minute is only counted,

@@ -50,6 +50,7 @@ struct tdfs_daemon {
 	struct tdfs_pool *closes, *waits, *renames, *background, *scans, *probes;
 	sem_t commits; /* how many more may run */
 	struct tdfs_user_names *users;
+	struct tdfs_limits limits;
 	int moment; /* tdfs_moment_open() */
 	bool sees;  /* /proc tells of the processes that requests name */
 	pthread_t expiry_thread;
@@ -62,6 +63,20 @@ struct tdfs_daemon {
 };
 
 /* ---- The disk ----------------------------------------------------------------------------- */
+
+/* Of what all users share, each but the daemon's own may have so much; of descriptors a quarter. A
+ * file that waits takes about 1 KiB, a process that is remembered about 100 bytes. */
+#define USER_FILES   20000u
+#define USER_CLIENTS 20000u
+
+static unsigned user_opens(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+		return 0;
+	return limit.rlim_cur / 4 > UINT_MAX ? UINT_MAX : (unsigned)(limit.rlim_cur / 4);
+}
 
 /* Descriptors that staged files do not get: with these everybody can still read, list and remove.
  */
@@ -121,18 +136,18 @@ static int staged_open(void *context, void *file, int *fd)
 	return 0;
 }
 
-static void log_line(void *context, const char *name, const char *text)
+static void log_line(void *context, uid_t uid, const char *name, const char *text)
 {
 	struct tdfs_daemon *daemon = context;
 	const char *table = tdl_table_path(daemon->table);
 	size_t n = name ? strlen(name) : 0;
 
 	if (!name)
-		tdfs_msg(LOG_WARNING, "%s: %s", table, text);
+		tdfs_msg_user(uid, LOG_WARNING, "%s: %s", table, text);
 	else if (strncmp(text, name, n) == 0 && text[n] == ':')
-		tdfs_msg(LOG_WARNING, "%s: incoming/%s", table, text);
+		tdfs_msg_user(uid, LOG_WARNING, "%s: incoming/%s", table, text);
 	else
-		tdfs_msg(LOG_WARNING, "%s: incoming/%s: %s", table, name, text);
+		tdfs_msg_user(uid, LOG_WARNING, "%s: incoming/%s: %s", table, name, text);
 }
 
 static void staged_remove(void *context, void *file)
@@ -140,7 +155,7 @@ static void staged_remove(void *context, void *file)
 	tdl_error error = { 0 };
 
 	if (tdl_staged_remove(file, &error) < 0)
-		log_line(context, NULL, error.message);
+		log_line(context, TDFS_NOBODY, NULL, error.message);
 }
 
 /* Where it fails, what the next daemon takes over is that one's user's alone. */
@@ -149,7 +164,7 @@ static void staged_own(void *context, void *file, uid_t uid, gid_t gid, mode_t m
 	tdl_error error = { 0 };
 
 	if (tdl_staged_own(file, uid, gid, mode, &error) < 0)
-		log_line(context, NULL, error.message);
+		log_line(context, TDFS_NOBODY, NULL, error.message);
 }
 
 static void staged_reason(void *context, void *file, const char *reason)
@@ -341,7 +356,7 @@ static bool recover_leftovers(struct tdfs_daemon *daemon)
 			 "were committed",
 			 table, left.first, left.count - 1);
 	if (code < 0)
-		log_line(daemon, NULL, error.message);
+		log_line(daemon, TDFS_NOBODY, NULL, error.message);
 	return code == 0 && busy > 0;
 }
 
@@ -516,6 +531,7 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 {
 	struct tdfs_daemon *daemon = calloc(1, sizeof *daemon);
 	struct tdfs_backend backend = { .context = daemon,
+					.limits = &daemon->limits,
 					.now = steady_ms,
 					.create = staged_create,
 					.rename = staged_rename,
@@ -542,6 +558,10 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 	int code = TDL_ERR_NOMEM;
 
 	if (daemon) {
+		daemon->limits = (struct tdfs_limits){ .files = USER_FILES,
+						       .opens = user_opens(),
+						       .clients = USER_CLIENTS,
+						       .exempt = geteuid() };
 		daemon->moment = -1;
 		sem_init(&daemon->commits, 0, COMMITS);
 		pthread_mutex_init(&daemon->staging_lock, NULL);
@@ -578,10 +598,10 @@ static void log_what_is_hidden(struct tdfs_daemon *daemon)
 	bool others = daemon->tdfs->options->access == TDFS_ALLOW_OTHER || geteuid() == 0;
 
 	if (!daemon->sees)
-		log_line(daemon, NULL,
+		log_line(daemon, TDFS_NOBODY, NULL,
 			 "writers cannot be watched: /proc is not that of this process");
 	else if (others && !tdfs_sees_others())
-		log_line(daemon, NULL,
+		log_line(daemon, TDFS_NOBODY, NULL,
 			 "writers of other users cannot be watched: run as root with "
 			 "CAP_SYS_PTRACE");
 	else
@@ -612,7 +632,7 @@ void tdfs_incoming_start(struct tdfs_incoming *incoming)
 		pthread_create(&daemon->expiry_thread, NULL, run_expiry, daemon) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!daemon->has_expiry_thread)
-		log_line(daemon, NULL,
+		log_line(daemon, TDFS_NOBODY, NULL,
 			 "cannot create the thread that ends names of committed files");
 	pthread_mutex_unlock(&daemon->stop_lock);
 }

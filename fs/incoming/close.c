@@ -157,7 +157,7 @@ void tdfs_incoming_untold(struct tdfs_incoming *in, struct tdfs_handle *handle)
 
 	tdfs_lock(in);
 	if (staged->state == TDFS_COMMITTED && staged->answer == 0)
-		in->backend.log(in->backend.context, staged->committed_name,
+		in->backend.log(in->backend.context, staged->writer, staged->committed_name,
 				"committed, but its writer could not be told, since the connection "
 				"was cut: do not drop it again");
 	tdfs_unlock(in);
@@ -258,6 +258,7 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	if (staged)
 		prepare_later(in, staged);
 	node->users--;
+	tdfs_quota_closed(in, handle);
 	*handle->link = handle->next;
 	if (handle->next)
 		handle->next->link = handle->link;
@@ -345,8 +346,8 @@ static void commit_one_remaining(struct tdfs_incoming *in, struct tdfs_staged *s
 	if (is_complete(staged))
 		(void)tdfs_staged_commit(in, staged, staged->node.name);
 	else
-		in->backend.log(in->backend.context, staged->node.name,
-				"not committed: it was not complete when the mount ended");
+		tdfs_drop_say(in, staged,
+			      "not committed: it was not complete when the mount ended");
 }
 
 void tdfs_incoming_settle(struct tdfs_incoming *in)

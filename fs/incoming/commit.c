@@ -71,12 +71,17 @@ void tdfs_staged_rewritten(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	tdfs_error_file_clear(in, staged);
 }
 
+void tdfs_drop_say(struct tdfs_incoming *in, const struct tdfs_staged *staged, const char *text)
+{
+	in->backend.log(in->backend.context, staged->writer, staged->node.name, text);
+}
+
 static void set_refused(struct tdfs_incoming *in, struct tdfs_staged *staged, int answer,
 			const char *text)
 {
 	staged->answer = answer;
 	tdfs_error_file_set(in, staged, text);
-	in->backend.log(in->backend.context, staged->node.name, text);
+	tdfs_drop_say(in, staged, text);
 }
 
 int tdfs_staged_refuse(struct tdfs_incoming *in, struct tdfs_staged *staged, int answer,
@@ -93,6 +98,7 @@ static void set_committed(struct tdfs_incoming *in, struct tdfs_staged *staged, 
 	free(staged->committed_name);
 	staged->committed_name = strdup(source); /* a rename has not given it that yet */
 	staged->state = TDFS_COMMITTED;
+	tdfs_quota_remove(in, staged);
 	staged->lost_holder = false;
 	tdfs_error_file_clear(in, staged);
 	in->changed = tdfs_time();
@@ -134,7 +140,7 @@ static void commit(struct tdfs_incoming *in, struct tdfs_staged *staged, const c
 		set_committed(in, staged, source);
 	} else if (code == TDL_ERR_PUBLISHED && !error.in_doubt) {
 		staged->answer = in->backend.to_errno(&error);
-		in->backend.log(in->backend.context, staged->node.name, error.message);
+		tdfs_drop_say(in, staged, error.message);
 		set_committed(in, staged, source);
 	} else if (code == TDL_ERR_EMPTY) {
 		tdfs_error_file_clear(in, staged);

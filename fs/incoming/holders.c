@@ -53,6 +53,8 @@ static void remove_client(struct tdfs_staged *staged, struct tdfs_client *client
 {
 	tdfs_process_unref(client->process);
 	*client = staged->clients[--staged->n_clients];
+	if (staged->user)
+		staged->user->clients--;
 }
 
 void tdfs_clients_clear(struct tdfs_staged *staged)
@@ -70,6 +72,28 @@ static void forget_oldest(struct tdfs_staged *staged)
 	tdfs_process_unref(staged->clients[0].process);
 	memmove(staged->clients, staged->clients + 1,
 		--staged->n_clients * sizeof *staged->clients);
+	if (staged->user)
+		staged->user->clients--;
+}
+
+/* One more would be more than are remembered of a file, or of all files of a user. */
+static bool are_enough(const struct tdfs_incoming *in, const struct tdfs_staged *staged)
+{
+	return staged->n_clients >= TDFS_CLIENTS_MAX ||
+	       (staged->n_clients > 0 && !tdfs_quota_clients(in, staged));
+}
+
+void tdfs_clients_rest(struct tdfs_staged *staged)
+{
+	struct tdfs_client *fewer;
+
+	while (staged->n_clients > TDFS_CLIENTS_KEPT)
+		forget_oldest(staged);
+	staged->lost_holder = false;
+	fewer = staged->n_clients > 0 ? realloc(staged->clients, staged->n_clients * sizeof *fewer)
+				      : NULL;
+	if (fewer)
+		staged->clients = fewer;
 }
 
 void tdfs_client_add(struct tdfs_incoming *in, struct tdfs_staged *staged,
@@ -89,9 +113,11 @@ void tdfs_client_add(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		}
 		staged->clients = clients;
 		/* Temporary files that one process after the other appends to. */
-		if (staged->n_clients == TDFS_CLIENTS_MAX)
+		if (are_enough(in, staged))
 			forget_oldest(staged);
 		client = &clients[staged->n_clients++];
+		if (staged->user)
+			staged->user->clients++;
 		*client = (struct tdfs_client){ 0 };
 		add_tid(client, tid);
 	}
@@ -203,7 +229,7 @@ static struct tdfs_scan *new_scan(const struct tdfs_staged *staged)
 
 	if (!scan)
 		return NULL;
-	/* One more, for tdfs_people_wrote(). */
+	/* One more, for tdfs_client_wrote(). */
 	scan->candidates = calloc(staged->n_clients + 1, sizeof *scan->candidates);
 	if (!scan->candidates) {
 		free(scan);
@@ -339,7 +365,7 @@ static void log_hidden_once(struct tdfs_incoming *in)
 	if (in->logged_hidden)
 		return;
 	in->logged_hidden = true;
-	in->backend.log(in->backend.context, NULL,
+	in->backend.log(in->backend.context, TDFS_NOBODY, NULL,
 			"not all processes can be seen in /proc: a file of one of those is "
 			"committed when the process that opened it closes it, or when nobody has "
 			"it any more");

@@ -115,9 +115,20 @@ bool tdfs_incoming_later(struct tdfs_incoming *incoming, uid_t uid, enum tdfs_qu
 
 /* ---- The backend -------------------------------------------------------------------------- */
 
+/* Of what all users share, one may have so much; 0: any. */
+struct tdfs_limits {
+	unsigned files; /* that are not committed */
+	unsigned opens; /* at a time */
+	size_t clients; /* processes that are remembered with these files */
+	uid_t exempt;	/* but for this user */
+};
+
+#define TDFS_NOBODY ((uid_t)-1)
+
 struct tdfs_backend {
 	void *context;
-	int64_t (*now)(void *context); /* ms, steady */
+	const struct tdfs_limits *limits; /* NULL: there are none */
+	int64_t (*now)(void *context);	  /* ms, steady */
 	/* The staged file on disk. create() returns an errno and fills *file and *fd. */
 	int (*create)(void *context, const char *name, void **file, int *fd);
 	int (*rename)(void *context, void *file, const char *name);
@@ -156,7 +167,8 @@ struct tdfs_backend {
 	void (*wait)(void *context, unsigned ms); /* sleeps */
 	/* There is something that tdfs_incoming_expire() is for. */
 	void (*needs_expiry)(void *context);
-	void (*log)(void *context, const char *name, const char *text); /* one line for the log */
+	/* One line for the log, because of something that this user did, or TDFS_NOBODY. */
+	void (*log)(void *context, uid_t uid, const char *name, const char *text);
 	int (*to_errno)(const tdl_error *error);
 };
 

@@ -205,6 +205,7 @@ static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
 	if (staged) {
 		tdfs_staged_discard(in, staged);
 		tdfs_clients_clear(staged);
+		tdfs_quota_remove(in, staged);
 		free(staged->incomplete);
 		free(staged->committed_name);
 		in->waiting -= staged->waits_since != 0;
@@ -224,8 +225,10 @@ void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
 	if (node->name) {
 		if (staged && staged->state == TDFS_COMMITTED && !staged->keeps_file)
 			tdfs_staged_discard(in, staged);
-		else if (staged && staged->state == TDFS_OPEN)
+		else if (staged && staged->state == TDFS_OPEN) {
 			tdfs_staged_close_fd(in, staged);
+			tdfs_clients_rest(staged);
+		}
 		return;
 	}
 	/* The kernel can remember a committed file for as long as it has memory. Whoever asks for
@@ -236,6 +239,7 @@ void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
 		/* Removed, and nobody can commit it any more. */
 		tdfs_staged_discard(in, staged);
 		tdfs_clients_clear(staged);
+		tdfs_quota_remove(in, staged);
 	}
 }
 
@@ -257,6 +261,7 @@ struct tdfs_staged *tdfs_staged_new(struct tdfs_incoming *in, const char *name, 
 		free(staged);
 		return NULL;
 	}
+	tdfs_quota_add(in, staged);
 	return staged;
 }
 
@@ -549,6 +554,7 @@ void tdfs_incoming_unmake(struct tdfs_incoming *in)
 		struct tdfs_handle *handle = in->handles;
 
 		in->handles = handle->next;
+		tdfs_quota_closed(in, handle);
 		free(handle);
 	}
 	while (in->oldest)

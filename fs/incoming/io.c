@@ -121,6 +121,7 @@ static int reopen(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	staged->size = 0;
 	staged->state = TDFS_OPEN;
 	staged->answer = 0;
+	tdfs_quota_add(in, staged);
 	tdfs_inode_appears(&staged->node);
 	in->changed = tdfs_time();
 	return 0;

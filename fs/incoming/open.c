@@ -29,6 +29,8 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 	handle->node = node;
 	handle->reads = access != O_WRONLY;
 	handle->writes = access != O_RDONLY;
+	if (staged)
+		tdfs_quota_opened(in, handle, caller->uid);
 	handle->next = in->handles;
 	handle->link = &in->handles;
 	if (in->handles)
@@ -60,8 +62,10 @@ static int make_staged(struct tdfs_incoming *in, const char *name, mode_t mode, 
 	struct tdfs_staged *staged = NULL;
 	struct tdfs_inode *node;
 	void *file;
-	int fd, why;
+	int fd, why = tdfs_quota_file(in, uid);
 
+	if (why)
+		return why;
 	tdfs_unlock(in);
 	why = in->backend.create(in->backend.context, name, &file, &fd);
 	if (why == 0 && in->backend.own)
@@ -143,7 +147,9 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			why = EEXIST;
 			continue;
 		}
-		why = make_staged(in, name, mode, caller->uid, caller->gid, &staged);
+		why = handle ? tdfs_quota_open(in, caller->uid) : 0;
+		if (why == 0)
+			why = make_staged(in, name, mode, caller->uid, caller->gid, &staged);
 	} while (why == EEXIST);
 	if (why == 0 && handle) {
 		*handle = handle_new(in, &staged->node, caller, flags);
@@ -334,7 +340,11 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 	}
 	staged = tdfs_staged_of(node);
 	node->users++;
-	if (!staged && changes)
+	if (staged)
+		why = tdfs_quota_open(in, caller->uid);
+	if (why)
+		; /* he has too many */
+	else if (!staged && changes)
 		why = EPERM;
 	else if (changes && in->closing)
 		why = EROFS;

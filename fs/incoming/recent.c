@@ -106,7 +106,7 @@ static void log_holder(struct tdfs_incoming *in, struct tdfs_staged *staged, int
 			 (int)staged->holder.process, staged->holder.name);
 	else
 		snprintf(text, sizeof text, "still open somewhere, not committed yet");
-	in->backend.log(in->backend.context, staged->node.name, text);
+	tdfs_drop_say(in, staged, text);
 }
 
 static void log_waiting(struct tdfs_incoming *in)

@@ -38,6 +38,7 @@
 #define TDFS_TIDS	      8u
 #define TDFS_TABLES	      8u
 #define TDFS_CLIENTS_MAX      512u /* of one staged file that are remembered */
+#define TDFS_CLIENTS_KEPT     16u  /* once nobody has it open */
 #define TDFS_SCANS_MAX	      20   /* that may fail, one after the other */
 #define TDFS_RETRY_MS	      20u
 #define TDFS_BEST_WRITE	      (1 << 20) /* what programs should write at once: one request */
@@ -84,6 +85,15 @@ struct tdfs_error_file {
 	pid_t remover_tid;
 	int64_t until;
 	struct tdfs_error_file *next_removed, *previous_removed;
+};
+
+/* What a user has of what all share. Gone when that is nothing. */
+struct tdfs_user {
+	uid_t uid;
+	unsigned files;	 /* drops that are not committed */
+	unsigned opens;	 /* handles on drops */
+	size_t clients;	 /* that these files are remembered with */
+	int64_t told[2]; /* when the log was told that he may have no more files, opens; 0: never */
 };
 
 /* A process that opened, wrote or closed a staged file. */
@@ -134,6 +144,7 @@ struct tdfs_staged {
 	bool implicit; /* created by reopening a committed name; removed at last close if not
 			  written */
 	uid_t writer;  /* who opened it last for writing */
+	struct tdfs_user *user; /* whose files it counts among, its maker's; or NULL */
 	struct tdfs_error_file *error_file;
 	struct tdfs_client *clients;
 	size_t n_clients;
@@ -158,8 +169,9 @@ struct tdfs_handle {
 	bool reads, writes;
 	bool closed;	 /* a close has come: whether it is still open, only /proc can tell */
 	uint64_t serial; /* the staged file's `opens` when it was made */
-	pid_t opener;	 /* a thread */
-	uint64_t owner;	 /* the first table that wrote or closed through it; 0: none yet */
+	struct tdfs_user *user; /* whose opens it counts among, or NULL */
+	pid_t opener;		/* a thread */
+	uint64_t owner;		/* the first table that wrote or closed through it; 0: none yet */
 };
 
 struct tdfs_daemon;
@@ -194,6 +206,7 @@ struct tdfs_incoming {
 	struct tdfs_place *places;
 	size_t n_places, room, gaps;
 	void *names;
+	void *users; /* tdfs_user, by number */
 	struct tdfs_inode *oldest, *newest;
 	struct tdfs_handle *handles;
 	struct tdfs_staged *first_recent, *last_recent, *recent_files;
@@ -258,6 +271,18 @@ void tdfs_error_file_end(struct tdfs_incoming *in, struct tdfs_error_file *error
 bool tdfs_error_file_removable(const struct tdfs_error_file *error_file,
 			       const struct tdfs_caller *caller);
 
+/* quota.c: what one user may have. An errno, once a minute with a line in the log, where he may not
+ * have one more: EDQUOT, EMFILE. */
+int tdfs_quota_file(struct tdfs_incoming *in, uid_t uid);
+int tdfs_quota_open(struct tdfs_incoming *in, uid_t uid);
+/* Whether one more process can be remembered with it. */
+bool tdfs_quota_clients(const struct tdfs_incoming *in, const struct tdfs_staged *staged);
+/* A staged file counts for its owner; it does no more. */
+void tdfs_quota_add(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_quota_remove(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_quota_opened(struct tdfs_incoming *in, struct tdfs_handle *handle, uid_t uid);
+void tdfs_quota_closed(struct tdfs_incoming *in, struct tdfs_handle *handle);
+
 /* recent.c */
 void tdfs_recent_add(struct tdfs_incoming *in, struct tdfs_staged *staged);
 void tdfs_recent_expire(struct tdfs_incoming *in);
@@ -283,6 +308,8 @@ void tdfs_client_opened(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			const struct tdfs_caller *caller);
 void tdfs_client_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes);
 void tdfs_clients_clear(struct tdfs_staged *staged);
+/* Nobody has it open: some are enough, for those who look for what they wrote. */
+void tdfs_clients_rest(struct tdfs_staged *staged);
 /* Whether the thread belongs to a process that wrote the staged file: 0 or 1; TDFS_LATER where
  * /proc must be asked and the caller may not wait. Gives the lock up meanwhile. */
 int tdfs_client_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
@@ -330,6 +357,8 @@ bool tdfs_staged_is_uncommitted(const struct tdfs_staged *staged);
 /* What a killed writer left is forgiven; a hole is not, which goes only with all bytes. */
 void tdfs_staged_rewritten(struct tdfs_incoming *in, struct tdfs_staged *staged);
 void tdfs_staged_set_incomplete(struct tdfs_staged *staged, const char *why);
+/* One line about it for the log. */
+void tdfs_drop_say(struct tdfs_incoming *in, const struct tdfs_staged *staged, const char *text);
 /* Waits until nobody commits it. */
 void tdfs_staged_wait(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* Freezes an OPEN staged file, and waits for the writes that run. Gives the lock up. */

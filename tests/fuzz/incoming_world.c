@@ -344,7 +344,7 @@ static void play_needs_expiry(void *context)
 {
 }
 
-static void play_log(void *context, const char *name, const char *text)
+static void play_log(void *context, uid_t uid, const char *name, const char *text)
 {
 }
 

@@ -3,10 +3,12 @@
 means committed, bad rows are refused, groups are one commit and the killed commit nothing, all of
 it in bounded time. Nobody reads the daemon's log meanwhile.
 
-TDL_HOSTILE multiplies what the hostile user takes: 7 gives 20,000 descriptors and 10,000 files.
+TDL_HOSTILE multiplies what the hostile user takes: 67 gives 20,000 descriptors, 5,000 processes, rows
+of 256 MiB, and 100,000 files, of which he may have 20,000.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import pathlib
@@ -20,8 +22,10 @@ import test_incoming_hostile as others
 from test_incoming_hostile import ATTACKER, OWNER
 
 SCALE = float(os.environ.get("TDL_HOSTILE", "1"))
-DESCRIPTORS, PROCESSES, FILES = int(3000 * SCALE), int(150 * SCALE), int(1500 * SCALE)
+DESCRIPTORS, PROCESSES = min(19800, int(3000 * SCALE)), min(5000, int(150 * SCALE))
+FILES = min(100000, int(1500 * SCALE))
 ROW_MIB = min(256, int(24 * SCALE))
+SHARE = 20000  # files that may wait of one user
 ROUNDS = 3
 BOUND = 60  # seconds for one close, with two processors for all of that
 
@@ -101,13 +105,17 @@ threading.Thread(target=forever, daemon=True).start()
 """
 WAITING = """
 made = 0
+why = 0
 for n in range(int(os.environ['COUNT'])):
     try:
         f = os.open(I + '/w%d.tmp' % n, os.O_CREAT | os.O_WRONLY)
         os.close(f)
         made += 1
-    except OSError: break
-for n in range(30): drop('r%d' % n, BAD)
+    except OSError as e: why = e.errno; break
+for n in range(30):
+    try: drop('r%d' % n, BAD)
+    except OSError: pass
+print(made, why, flush=True)
 """
 LONG_ROW = """
 held = []
@@ -158,8 +166,13 @@ class Siege(others.Hostile):
                 self.begin(others.STUCK, ATTACKER)
                 polled()
             self.begin(f"many({DESCRIPTORS})", ATTACKER)
-            self.begin(CROWD, ATTACKER, COUNT=str(PROCESSES))
-            self.begin(WAITING, ATTACKER, COUNT=str(FILES))
+            self.begin(CROWD, ATTACKER + 2, COUNT=str(PROCESSES))
+            made, why = map(int, self.begin(WAITING, ATTACKER + 1, COUNT=str(FILES)).split())
+            if FILES >= SHARE:
+                self.assertEqual(why, errno.EDQUOT)
+                self.assertLessEqual(made, SHARE)
+            else:
+                self.assertEqual((made, why), (FILES, 0))
             self.begin(LONG_ROW, ATTACKER, MIB=str(ROW_MIB))
             self.begin(FIFOS_AND_RENAMES, ATTACKER)
             self.begin(KILLED_AND_STOPPED, ATTACKER)

@@ -3,6 +3,7 @@
 rows are refused, groups are one commit and the killed commit nothing, whatever others do."""
 
 import contextlib
+import errno
 import os
 import resource
 import subprocess
@@ -225,6 +226,49 @@ class Hostile(DropCase):
             self.assertEqual(result.status, 0, str(result))
             self.assertNotIn(f"group{n}", self.mnt.names("incoming"))
         self.end_children()
+
+
+class Shares(Hostile):
+    """What one user may have of what all share; the daemon has few descriptors."""
+
+    LIMIT = 400
+
+    def start(self, **how):
+        super().start(wrapper=["prlimit", f"--nofile={self.LIMIT}"], **how)
+
+    def test_open_files(self):
+        script = (
+            "held = []\n"
+            "try:\n"
+            "    for n in range(2000): held.append(os.open(I + f'/.open{n}', os.O_CREAT | os.O_WRONLY))\n"
+            "except OSError as e: print(e.errno, len(held), flush=True)"
+        )
+        told = self.begin(script, ATTACKER).split()
+        self.assertEqual(told, [str(errno.EMFILE).encode(), str(self.LIMIT // 4).encode()])
+        self.mnt.expect_log(f"user {ATTACKER} has opened files in incoming/ {self.LIMIT // 4} times at once")
+        for rows, answer, commits in (("BAD", "22", 0), ("ROW", "0", 1)):
+            with self.grows(commits, commits):
+                self.assertEqual(self.ask(f"print(drop('owners{answer}', {rows}))", OWNER), answer)
+        self.end_children()
+        self.drop("rm -f $I/.open* $I/owners*")
+        self.all_is_right(ATTACKER)
+
+    def test_log_lines(self):
+        """Whoever drops bad files all the time is told of every one, the log of a hundred a minute."""
+        script = "for n in range(150): print(drop(f'bad{n}', BAD), len(open(I + f'/bad{n}.error').read()) > 9)"
+        self.assertEqual(set(self.ask(script, ATTACKER).splitlines()), {"22 True"})
+        self.assertEqual(self.ask("print(drop('owners', BAD))", OWNER), "22")
+        self.wait_for(lambda: "incoming/owners" in self.mnt.log(), "the owner's line")
+        lines = [line for line in self.mnt.log().splitlines() if "incoming/bad" in line]
+        self.assertEqual(len(lines), 100)
+        self.mnt.expect_log(f"100 messages because of user {ATTACKER} within a minute")
+        self.mnt.expect_log(f"50 more messages because of user {ATTACKER} were left out")
+        self.drop("rm $I/*")
+
+
+for inherited in dir(Hostile):
+    if inherited.startswith("test_"):
+        setattr(Shares, inherited, None)
 
 
 class FewDescriptors(DropCase):

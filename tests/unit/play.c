@@ -187,6 +187,8 @@ static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 	if (world.during_scan)
 		world.during_scan();
 	scan->closing_process = scan->closing_tid > 0 ? scan->closing_tid : 0;
+	world.candidates = scan->count;
+	world.all_processes = scan->all_processes;
 	if (scan->ino != 0 && (world.unwatched || world.incomplete > 0)) {
 		scan->unwatched = world.unwatched;
 		scan->incomplete = world.incomplete > 0;
@@ -227,7 +229,7 @@ static void play_needs_expiry(void *context)
 {
 }
 
-static void play_log(void *context, const char *name, const char *text)
+static void play_log(void *context, uid_t uid, const char *name, const char *text)
 {
 	snprintf(world.logged, sizeof world.logged, "%s: %s", name ? name : "", text);
 }
@@ -239,7 +241,8 @@ static int play_errno(const tdl_error *error)
 
 void play_setup(void)
 {
-	struct tdfs_backend backend = { .now = play_now,
+	struct tdfs_backend backend = { .limits = &world.limits,
+					.now = play_now,
 					.create = play_create,
 					.rename = play_rename,
 					.remove = play_remove,

@@ -19,6 +19,7 @@ struct play_job {
 
 struct world {
 	int64_t now;
+	struct tdfs_limits limits;
 	unsigned commits, creates, live;
 	bool in_doubt;		   /* PUBLISHED: perhaps */
 	unsigned lent;		   /* descriptors that incoming/ has */
@@ -38,7 +39,9 @@ struct world {
 	char owned[320], reason[512]; /* what was last kept on disk */
 	uid_t uid;
 	void (*during_commit)(void), (*during_scan)(void), (*during_prepare)(void);
-	bool renames; /* the last commit did */
+	size_t candidates;  /* of the last look */
+	bool all_processes; /* it looked at */
+	bool renames;	    /* the last commit did */
 	unsigned prepared;
 	struct play_job jobs[PLAY_JOBS]; /* in the background: run_jobs() */
 	unsigned n_jobs;

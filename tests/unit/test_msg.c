@@ -108,6 +108,48 @@ Test(msg, more_faults_than_are_kept)
 	cr_assert_eq(lines, 200);
 }
 
+static size_t count(const char *what)
+{
+	size_t found = 0;
+
+	for (const char *at = caught(); (at = strstr(at, what)) != NULL; at++)
+		found++;
+	return found;
+}
+
+Test(msg, one_user_cannot_flood_it)
+{
+	uid_t own = geteuid();
+
+	for (int i = 0; i < 300; i++) {
+		tdfs_msg_user(own + 1, LOG_WARNING, "first %d.", i);
+		tdfs_msg_user(own, LOG_WARNING, "own %d.", i);
+		tdfs_msg_user((uid_t)-1, LOG_WARNING, "nobody %d.", i);
+	}
+	tdfs_msg_user(own + 2, LOG_WARNING, "second %d.", 0);
+	cr_expect_eq(count("first "), 100);
+	cr_expect_eq(count("100 messages because of user"), 1);
+	cr_expect_eq(count("own "), 300);
+	cr_expect_eq(count("nobody "), 300);
+	cr_expect_eq(count("second "), 1);
+	tdfs_msg_end();
+	cr_expect_eq(count(": 200 more messages because of user"), 1);
+}
+
+/* More users than are remembered: each is told of, and what was left out of the others' too. */
+Test(msg, many_users)
+{
+	uid_t own = geteuid();
+
+	for (int i = 0; i < 101; i++)
+		tdfs_msg_user(own + 1, LOG_WARNING, "first %d.", i);
+	for (uid_t user = 2; user < 102; user++)
+		tdfs_msg_user(own + user, LOG_WARNING, "other %u.", (unsigned)user);
+	cr_expect_eq(count("first "), 100);
+	cr_expect_eq(count("other "), 100);
+	cr_expect_eq(count("1 more messages because of user"), 1);
+}
+
 Test(msg, to_a_file)
 {
 	char name[] = "/tmp/test_msg.XXXXXX", line[256];
