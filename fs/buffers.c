@@ -40,7 +40,7 @@ void tdfs_buffers_free(struct tdfs_buffers *buffers)
 	free(buffers);
 }
 
-void *tdfs_buffers_take(struct tdfs_buffers *buffers)
+void *tdfs_buffers_get(struct tdfs_buffers *buffers)
 {
 	struct unused *unused;
 	void *fresh;
@@ -56,7 +56,7 @@ void *tdfs_buffers_take(struct tdfs_buffers *buffers)
 	return posix_memalign(&fresh, 4096, TDFS_BUFFER_SIZE) == 0 ? fresh : NULL;
 }
 
-void tdfs_buffers_give(struct tdfs_buffers *buffers, void *buffer)
+void tdfs_buffers_put(struct tdfs_buffers *buffers, void *buffer)
 {
 	struct unused *unused = buffer;
 

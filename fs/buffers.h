@@ -14,7 +14,7 @@ struct tdfs_buffers;
 struct tdfs_buffers *tdfs_buffers_new(void);
 void tdfs_buffers_free(struct tdfs_buffers *buffers);
 /* NULL when out of memory. */
-void *tdfs_buffers_take(struct tdfs_buffers *buffers);
-void tdfs_buffers_give(struct tdfs_buffers *buffers, void *buffer);
+void *tdfs_buffers_get(struct tdfs_buffers *buffers);
+void tdfs_buffers_put(struct tdfs_buffers *buffers, void *buffer);
 
 #endif

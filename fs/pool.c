@@ -94,7 +94,7 @@ static struct share **share_of(struct tdfs_pool *pool, uid_t user)
 }
 
 /* False: the user has as many threads as he gets. Without memory nothing is counted. */
-static bool share_take(struct tdfs_pool *pool, uid_t user)
+static bool share_get(struct tdfs_pool *pool, uid_t user)
 {
 	struct share **at;
 
@@ -113,7 +113,7 @@ static bool share_take(struct tdfs_pool *pool, uid_t user)
 	return true;
 }
 
-static void share_give(struct tdfs_pool *pool, uid_t user)
+static void share_put(struct tdfs_pool *pool, uid_t user)
 {
 	struct share **at = share_of(pool, user), *share = *at;
 
@@ -129,7 +129,7 @@ static void share_give(struct tdfs_pool *pool, uid_t user)
 static struct job *take_job(struct tdfs_pool *pool)
 {
 	for (struct job **at = &pool->first, *job; (job = *at) != NULL; at = &job->next) {
-		if (!share_take(pool, job->user))
+		if (!share_get(pool, job->user))
 			continue;
 		*at = job->next;
 		if (!job->next)
@@ -169,7 +169,7 @@ static void *work(void *argument)
 		job->run(job->argument);
 		pthread_mutex_lock(&pool->lock);
 		if (!job->lost)
-			share_give(pool, job->user);
+			share_put(pool, job->user);
 		free(job);
 		/* Whoever waits may have waited for this user's share. */
 		if (pool->closing || (pool->options.share > 0 && pool->queued > 0))
@@ -371,7 +371,7 @@ static bool pending_wait_steps(struct pending *pending)
 }
 
 /* What has not begun is taken back. */
-static bool take_back(struct tdfs_pool *pool, const void *argument)
+static bool withdraw(struct tdfs_pool *pool, const void *argument)
 {
 	bool taken = false;
 
@@ -397,7 +397,7 @@ static void lose_thread(struct tdfs_pool *pool, struct job *job)
 	pthread_mutex_lock(&pool->lock);
 	pool->lost++;
 	job->lost = true;
-	share_give(pool, job->user);
+	share_put(pool, job->user);
 	if (pool->queued > 0)
 		start_if_room(pool);
 	pthread_cond_broadcast(&pool->work);
@@ -424,7 +424,7 @@ bool tdfs_pool_call(struct tdfs_pool *pool, const struct tdfs_call *call)
 	}
 	pthread_mutex_lock(&pending->lock);
 	done = pending_wait_steps(pending);
-	if (!done && !pending->begun && take_back(pool, pending)) {
+	if (!done && !pending->begun && withdraw(pool, pending)) {
 		pthread_mutex_unlock(&pending->lock);
 		pending_free(pending);
 		call->discard(call->argument);

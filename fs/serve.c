@@ -9,9 +9,9 @@
  * use, or in an image without it. Here nothing is cancelled. A thread that waits for a request is
  * interrupted until it sees that it is the end.
  *
- * The keeper sees that the mount serves, by asking it something itself, and then waits for signals.
- * At the end it has commits finish, takes the mount away, and only then stops the others: whoever
- * reads meanwhile is answered, and who comes later finds no mount rather than a dead one.
+ * The signal thread sees that the mount serves, by asking it something itself, and then waits for
+ * signals. At the end it has commits finish, takes the mount away, and only then stops the others:
+ * whoever reads meanwhile is answered, and who comes later finds no mount rather than a dead one.
  */
 #include "serve.h"
 
@@ -34,10 +34,10 @@
 #include "opts.h"
 #include "verify.h"
 
-#define POKE	 SIGUSR1 /* interrupts a system call, and wakes the keeper */
+#define WAKEUP	 SIGUSR1 /* interrupts a system call, and wakes the signal thread */
 #define PAUSE_MS 5
 
-struct keeper {
+struct server {
 	struct tdfs *tdfs;
 	const char *mountpoint;
 	int ready;
@@ -51,7 +51,7 @@ struct keeper {
 	atomic_int result;     /* 0, or a negative errno of one that could not go on */
 };
 
-static void poked(int signal_number)
+static void on_wakeup(int signal_number)
 {
 	/* That it interrupts is all it is for. */
 }
@@ -73,9 +73,9 @@ static void pause_briefly(void)
 /* ---- Answering requests ------------------------------------------------------------------- */
 
 /* One request. False: there will be no more. */
-static bool answer(struct keeper *keeper, struct fuse_buf *buffer)
+static bool answer(struct server *server, struct fuse_buf *buffer)
 {
-	struct fuse_session *session = keeper->tdfs->session;
+	struct fuse_session *session = server->tdfs->session;
 	int got = fuse_session_receive_buf(session, buffer);
 
 	if (got > 0)
@@ -86,140 +86,140 @@ static bool answer(struct keeper *keeper, struct fuse_buf *buffer)
 		/* So a read ends that was just taking the last request, when the connection was
 		 * cut: by the last close after a lazy umount. Any other ends with ENODEV, and 0. */
 		if (got < 0 && got != -ECONNABORTED)
-			atomic_store(&keeper->result, got);
+			atomic_store(&server->result, got);
 		fuse_session_exit(session);
 	}
 	return !fuse_session_exited(session);
 }
 
-static void answer_all(struct keeper *keeper)
+static void answer_all(struct server *server)
 {
 	struct fuse_buf buffer = { .mem = NULL };
 
-	while (answer(keeper, &buffer))
+	while (answer(server, &buffer))
 		;
 	free(buffer.mem);
 }
 
 /* Once the session is at its end. It could be just about to wait for a request. */
-static void stop_main(struct keeper *keeper)
+static void stop_main(struct server *server)
 {
-	while (!atomic_load(&keeper->main_over)) {
-		pthread_kill(keeper->main, POKE);
+	while (!atomic_load(&server->main_over)) {
+		pthread_kill(server->main, WAKEUP);
 		pause_briefly();
 	}
 }
 
 static void *answer_beside(void *argument)
 {
-	struct keeper *keeper = argument;
+	struct server *server = argument;
 
-	answer_all(keeper);
-	atomic_fetch_add(&keeper->over, 1);
-	stop_main(keeper);
+	answer_all(server);
+	atomic_fetch_add(&server->over, 1);
+	stop_main(server);
 	return NULL;
 }
 
 /* Fewer than all can do it as well, only slower. */
-static void start_others(struct keeper *keeper)
+static void start_others(struct server *server)
 {
-	unsigned wanted = keeper->tdfs->options->max_threads;
+	unsigned wanted = server->tdfs->options->max_threads;
 	int why = 0;
 
-	if (keeper->tdfs->options->single_threaded || wanted < 2)
+	if (server->tdfs->options->single_threaded || wanted < 2)
 		return;
-	keeper->others = calloc(wanted - 1, sizeof *keeper->others);
-	while (keeper->others != NULL && keeper->n_others < wanted - 1 && why == 0) {
-		why = pthread_create(&keeper->others[keeper->n_others], NULL, answer_beside,
-				     keeper);
-		keeper->n_others += why == 0;
+	server->others = calloc(wanted - 1, sizeof *server->others);
+	while (server->others != NULL && server->n_others < wanted - 1 && why == 0) {
+		why = pthread_create(&server->others[server->n_others], NULL, answer_beside,
+				     server);
+		server->n_others += why == 0;
 	}
-	tdfs_gate_set(keeper->tdfs->gate, keeper->n_others + 1);
-	if (keeper->n_others < wanted - 1)
+	tdfs_gate_set(server->tdfs->gate, server->n_others + 1);
+	if (server->n_others < wanted - 1)
 		tdfs_msg(LOG_WARNING, "only %u of %u threads answer requests: %s",
-			 keeper->n_others + 1, wanted, strerror(why == 0 ? ENOMEM : why));
+			 server->n_others + 1, wanted, strerror(why == 0 ? ENOMEM : why));
 }
 
-static void stop_others(struct keeper *keeper)
+static void stop_others(struct server *server)
 {
-	while (atomic_load(&keeper->over) < keeper->n_others) {
-		for (unsigned i = 0; i < keeper->n_others; i++)
-			pthread_kill(keeper->others[i], POKE);
+	while (atomic_load(&server->over) < server->n_others) {
+		for (unsigned i = 0; i < server->n_others; i++)
+			pthread_kill(server->others[i], WAKEUP);
 		pause_briefly();
 	}
-	for (unsigned i = 0; i < keeper->n_others; i++)
-		pthread_join(keeper->others[i], NULL);
-	free(keeper->others);
+	for (unsigned i = 0; i < server->n_others; i++)
+		pthread_join(server->others[i], NULL);
+	free(server->others);
 }
 
 /* Returns 0, or a negative errno. */
-static int loop(struct keeper *keeper)
+static int loop(struct server *server)
 {
 	struct fuse_buf greeting = { .mem = NULL };
 
 	/* The first request settles how large the others are. */
-	while (greeting.mem == NULL && answer(keeper, &greeting))
+	while (greeting.mem == NULL && answer(server, &greeting))
 		;
 	free(greeting.mem);
-	if (!fuse_session_exited(keeper->tdfs->session))
-		start_others(keeper);
-	if (!fuse_session_exited(keeper->tdfs->session))
-		answer_all(keeper);
-	atomic_store(&keeper->main_over, true);
-	stop_others(keeper);
-	return atomic_load(&keeper->result);
+	if (!fuse_session_exited(server->tdfs->session))
+		start_others(server);
+	if (!fuse_session_exited(server->tdfs->session))
+		answer_all(server);
+	atomic_store(&server->main_over, true);
+	stop_others(server);
+	return atomic_load(&server->result);
 }
 
-/* ---- The keeper --------------------------------------------------------------------------- */
+/* ---- The signal thread -------------------------------------------------------------------- */
 
-static void tune(const struct keeper *keeper)
+static void tune(const struct server *server)
 {
-	unsigned kib = keeper->tdfs->options->read_ahead_kib;
-	int error = kib == 0 ? 0 : tdfs_place_read_ahead(keeper->device, kib);
+	unsigned kib = server->tdfs->options->read_ahead_kib;
+	int error = kib == 0 ? 0 : tdfs_place_read_ahead(server->device, kib);
 
 	if (error != 0)
 		tdfs_msg(LOG_DEBUG, "read-ahead stays as it is: %s", strerror(error));
 }
 
 /* While requests are still answered. */
-static void end(struct keeper *keeper)
+static void end(struct server *server)
 {
-	if (keeper->tdfs->incoming != NULL)
-		tdfs_incoming_stop(keeper->tdfs->incoming);
-	if (keeper->device != 0)
-		tdfs_place_unmount(keeper->device);
-	fuse_session_exit(keeper->tdfs->session);
-	stop_main(keeper);
+	if (server->tdfs->incoming != NULL)
+		tdfs_incoming_stop(server->tdfs->incoming);
+	if (server->device != 0)
+		tdfs_place_unmount(server->device);
+	fuse_session_exit(server->tdfs->session);
+	stop_main(server);
 }
 
-static void *keep(void *argument)
+static void *run_signal_thread(void *argument)
 {
-	struct keeper *keeper = argument;
+	struct server *server = argument;
 	sigset_t signals;
 	struct stat st;
 	int caught, error;
 
 	/* The first request after the kernel's greeting. Where the mount is gone again, it fails or
 	 * finds what else is there. */
-	if (stat(keeper->mountpoint, &st) == 0 && st.st_dev == keeper->device) {
-		atomic_store(&keeper->served, true);
-		tune(keeper);
-		if (keeper->ready >= 0 && !tdfs_background_detach(keeper->ready))
-			end(keeper);
+	if (stat(server->mountpoint, &st) == 0 && st.st_dev == server->device) {
+		atomic_store(&server->served, true);
+		tune(server);
+		if (server->ready >= 0 && !tdfs_background_detach(server->ready))
+			end(server);
 		error = tdfs_notify_ready();
 		if (error != 0)
 			tdfs_msg(LOG_WARNING, "NOTIFY_SOCKET: %s", strerror(error));
 	}
 	ending_signals(&signals);
 	sigaddset(&signals, SIGHUP);
-	sigaddset(&signals, POKE);
-	while (!atomic_load(&keeper->main_over)) {
+	sigaddset(&signals, WAKEUP);
+	while (!atomic_load(&server->main_over)) {
 		if (sigwait(&signals, &caught) != 0)
 			continue;
 		if (caught == SIGHUP)
 			tdfs_msg_reopen();
-		else if (caught != POKE)
-			end(keeper);
+		else if (caught != WAKEUP)
+			end(server);
 	}
 	return NULL;
 }
@@ -231,12 +231,12 @@ static void *keep(void *argument)
  * another mount), it must not: an end of a pipe that nobody reads, put in the place of our device,
  * makes it believe that the connection is cut already. And so it is, since that closed the device.
  */
-static void unmount(struct keeper *keeper)
+static void unmount(struct server *server)
 {
-	struct fuse_session *session = keeper->tdfs->session;
+	struct fuse_session *session = server->tdfs->session;
 	int ends[2];
 
-	if ((keeper->device == 0 || !tdfs_place_shows(keeper->mountpoint, keeper->device)) &&
+	if ((server->device == 0 || !tdfs_place_shows(server->mountpoint, server->device)) &&
 	    pipe2(ends, O_CLOEXEC) == 0) {
 		close(ends[0]);
 		dup3(ends[1], fuse_session_fd(session), O_CLOEXEC);
@@ -252,16 +252,16 @@ static void set_signal(int number, void (*handler)(int))
 	sigaction(number, &action, NULL);
 }
 
-/* From here on a signal waits for the keeper; it can leave no dead mount behind. */
+/* From here on a signal waits for the signal thread; it can leave no dead mount behind. */
 static void take_signals(void)
 {
 	sigset_t blocked;
 
 	ending_signals(&blocked);
 	sigaddset(&blocked, SIGHUP);
-	sigaddset(&blocked, POKE);
+	sigaddset(&blocked, WAKEUP);
 	pthread_sigmask(SIG_BLOCK, &blocked, NULL);
-	set_signal(POKE, poked);
+	set_signal(WAKEUP, on_wakeup);
 	set_signal(SIGPIPE, SIG_IGN);
 	set_signal(SIGXFSZ, SIG_IGN);
 }
@@ -269,11 +269,11 @@ static void take_signals(void)
 int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 {
 	const char *mountpoint = place->mountpoint;
-	struct keeper keeper = { .tdfs = tdfs, .mountpoint = mountpoint, .ready = ready };
+	struct server server = { .tdfs = tdfs, .mountpoint = mountpoint, .ready = ready };
 	struct tdfs_verify *verify;
 	struct stat below;
 	pthread_t thread;
-	sigset_t poke;
+	sigset_t wakeup;
 	int result;
 
 	if (stat(mountpoint, &below) < 0) {
@@ -288,38 +288,40 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 	}
 	if (fuse_session_mount(tdfs->session, mountpoint) != 0)
 		return -1; /* libfuse or fusermount3 has said why */
-	keeper.device = tdfs_place_device(fuse_session_fd(tdfs->session), mountpoint, below.st_dev);
+	server.device = tdfs_place_device(fuse_session_fd(tdfs->session), mountpoint, below.st_dev);
 	tdfs_place_release(place);
-	keeper.main = pthread_self();
-	result = pthread_create(&thread, NULL, keep, &keeper);
+	server.main = pthread_self();
+	result = pthread_create(&thread, NULL, run_signal_thread, &server);
 	if (result != 0) {
 		tdfs_msg(LOG_ERR, "no thread: %s", strerror(result));
-		unmount(&keeper);
+		unmount(&server);
 		return -1;
 	}
 	if (tdfs->incoming != NULL)
 		tdfs_incoming_start(tdfs->incoming);
 	verify = tdfs_verify_start(tdfs->table);
-	sigemptyset(&poke);
-	sigaddset(&poke, POKE);
-	pthread_sigmask(SIG_UNBLOCK, &poke, NULL);
-	result = loop(&keeper);
-	pthread_sigmask(SIG_BLOCK, &poke, NULL);
+	sigemptyset(&wakeup);
+	sigaddset(&wakeup, WAKEUP);
+	pthread_sigmask(SIG_UNBLOCK, &wakeup, NULL);
+	result = loop(&server);
+	pthread_sigmask(SIG_BLOCK, &wakeup, NULL);
 	tdfs_verify_stop(verify);
 	tdfs_gate_end(tdfs->gate);
 	if (tdfs->incoming != NULL)
 		tdfs_incoming_end(tdfs->incoming);
-	/* Before the keeper is waited for: it may be asking a mount that nobody serves any more. */
-	unmount(&keeper);
-	pthread_kill(thread, POKE);
+	/* Before the signal thread is waited for: it may be asking a mount that nobody serves any
+	 * more. */
+	unmount(&server);
+	pthread_kill(thread, WAKEUP);
 	pthread_join(thread, NULL);
 	if (result < 0) {
 		tdfs_msg(LOG_ERR, "%s: %s", mountpoint, strerror(-result));
 		return -1;
 	}
-	/* In the foreground nobody waits to be told, and an umount may be quicker than the keeper.
+	/* In the foreground nobody waits to be told, and an umount may be quicker than the signal
+	 * thread.
 	 */
-	if (ready >= 0 && !atomic_load(&keeper.served)) {
+	if (ready >= 0 && !atomic_load(&server.served)) {
 		tdfs_msg(LOG_ERR, "%s: ended before it served", mountpoint);
 		return -1;
 	}

@@ -62,21 +62,21 @@ static void *run(void *argument)
 {
 	struct tdfs_verify *verify = argument;
 	unsigned again = again_ms(), pause = PAUSE_MS;
-	bool said = false;
+	bool logged = false;
 
 	while (pause_for(verify, pause)) {
 		tdl_error error;
 		int r = tdl_table_verify_log(verify->table, AT_ONCE, &error);
 
 		/* Once a pass is enough of what may be over soon. */
-		if (r < 0 && (r == TDL_ERR_CORRUPT || !said)) {
+		if (r < 0 && (r == TDL_ERR_CORRUPT || !logged)) {
 			tdfs_msg(LOG_ERR, "%s: %s", tdl_table_path(verify->table), error.message);
-			said = true;
+			logged = true;
 		}
 		if (r == TDL_ERR_CORRUPT)
 			break;
 		if (r == 0)
-			said = false;
+			logged = false;
 		pause = r == 0 ? again : PAUSE_MS;
 	}
 	return NULL;

@@ -75,7 +75,7 @@ static int by_weight(const void *a, const void *b)
 
 /* What output there is; also for the callbacks, of which there is one at a time. */
 static struct {
-	struct look look;
+	struct term term;
 	bool json;
 } out;
 
@@ -100,15 +100,15 @@ static const struct {
 	[TDL_DAMAGE] = { "damage", RED },
 };
 
-static void print_people(const struct problems *problems)
+static void print_human(const struct problems *problems)
 {
 	struct grid grid;
 
 	if (problems->count == 0) {
-		output_text("%sno problems%s\n", look_style(&out.look, GREEN), look_end(&out.look));
+		output_text("%sno problems%s\n", term_style(&out.term, GREEN), term_end(&out.term));
 		return;
 	}
-	grid_begin(&grid, &out.look, 3, 0);
+	grid_begin(&grid, &out.term, 3, 0);
 	for (size_t i = 0; i < problems->count; i++) {
 		const struct kept *kept = &problems->items[i];
 
@@ -208,7 +208,7 @@ static int run(const struct command *command, char **argv)
 		  .age = true,
 		  .text = &age },
 		JSON_OPTION(&out.json),
-		LOOK_OPTION(&color),
+		TERM_OPTION(&color),
 		{ 0 },
 	};
 	tdl_check_options how = { .version = -1, .progress = advance, .context = &begun };
@@ -223,7 +223,7 @@ static int run(const struct command *command, char **argv)
 		return arguments_misuse(command, options, "option --older-than needs --repair");
 	if (age != NULL && !parse_age(age, &older_than))
 		return STATUS_FAILED;
-	look_begin(&out.look, color);
+	term_begin(&out.term, color);
 	if (tdl_table_open(argv[0], mend ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
 	if (version != NULL && (status = which(table, version, &how.version)) != STATUS_DONE)
@@ -236,7 +236,7 @@ static int run(const struct command *command, char **argv)
 	progress_end();
 	if (problems.count > 0)
 		qsort(problems.items, problems.count, sizeof *problems.items, by_weight);
-	(out.json ? print_json : out.look.people ? print_people : print_plain)(&problems);
+	(out.json ? print_json : out.term.human ? print_human : print_plain)(&problems);
 	if (output_finish(NULL) != STATUS_DONE)
 		return STATUS_FAILED;
 	if (status < 0)

@@ -31,19 +31,19 @@ static void print_plain(const tdl_version_info *info)
 	print_columns(info->schema);
 }
 
-static void print_people(const tdl_version_info *info, const struct look *look)
+static void print_human(const tdl_version_info *info, const struct term *term)
 {
-	char time[LOOK_TIME_SIZE], age[LOOK_TIME_SIZE], bytes[LOOK_TIME_SIZE];
+	char time[TERM_TIME_SIZE], age[TERM_TIME_SIZE], bytes[TERM_TIME_SIZE];
 	struct grid grid;
 
-	grid_begin(&grid, look, 2, 0);
+	grid_begin(&grid, term, 2, 0);
 	grid_add(&grid, DIM, "version");
 	grid_add(&grid, BOLD, "%" PRId64, info->version);
 	grid_add(&grid, DIM, "operation");
 	grid_add(&grid, PLAIN, "%s", info->operation);
 	grid_add(&grid, DIM, "time");
-	grid_add(&grid, PLAIN, "%s (%s ago)", look_time(info->timestamp, time),
-		 look_age(info->timestamp, age));
+	grid_add(&grid, PLAIN, "%s (%s ago)", term_time(info->timestamp, time),
+		 term_age(info->timestamp, age));
 	grid_add(&grid, DIM, "table");
 	grid_add(&grid, PLAIN, "%s", info->table_id);
 	grid_add(&grid, DIM, "files");
@@ -51,11 +51,11 @@ static void print_people(const tdl_version_info *info, const struct look *look)
 	grid_add(&grid, DIM, "rows");
 	grid_add(&grid, PLAIN, "%" PRIu64, info->num_records);
 	grid_add(&grid, DIM, "size");
-	grid_add(&grid, PLAIN, "%s", look_bytes('\0', info->bytes, bytes));
+	grid_add(&grid, PLAIN, "%s", term_bytes('\0', info->bytes, bytes));
 	grid_end(&grid);
 	output_bytes("\n", 1);
 
-	grid_begin(&grid, look, 2, 0);
+	grid_begin(&grid, term, 2, 0);
 	grid_add(&grid, BOLD, "COLUMN");
 	grid_add(&grid, BOLD, "TYPE");
 	for (size_t i = 0; i < tdl_schema_count(info->schema); i++) {
@@ -75,13 +75,13 @@ static int run(const struct command *command, char **argv)
 		  .help = "the version to describe (default: the newest)",
 		  .text = &text },
 		JSON_OPTION(&json),
-		LOOK_OPTION(&color),
+		TERM_OPTION(&color),
 		{ 0 },
 	};
 	tdl_table *table AUTO(free_table) = NULL;
 	tdl_snapshot *snapshot AUTO(unref_snapshot) = NULL;
 	const tdl_version_info *info;
-	struct look look;
+	struct term term;
 	tdl_error error = { 0 };
 	int64_t version = TDL_LATEST;
 	int status = arguments_parse(command, options, argv, NULL);
@@ -95,12 +95,12 @@ static int run(const struct command *command, char **argv)
 	if (tdl_snapshot_open(table, version, &snapshot, &error) < 0)
 		return report_error(&error);
 	info = tdl_snapshot_info(snapshot);
-	look_begin(&look, color);
+	term_begin(&term, color);
 	if (json) {
 		if (version_print_json(table, info->version, info->table_id, &error) < 0)
 			return report_error(&error);
-	} else if (look.people) {
-		print_people(info, &look);
+	} else if (term.human) {
+		print_human(info, &term);
 	} else {
 		print_plain(info);
 	}

@@ -21,7 +21,7 @@ enum {
 };
 
 struct printer {
-	struct look look;
+	struct term term;
 	bool progress;	  /* was begun */
 	bool to_terminal; /* rows may show where the progress does */
 };
@@ -33,9 +33,9 @@ static bool on_row(void *context, enum tdl_change change, const char *row, size_
 
 	if (printer->to_terminal)
 		progress_end();
-	output_text("%s%c", look_style(&printer->look, removed ? RED : GREEN), removed ? '-' : '+');
+	output_text("%s%c", term_style(&printer->term, removed ? RED : GREEN), removed ? '-' : '+');
 	output_bytes(row, n);
-	output_text("%s\n", look_end(&printer->look));
+	output_text("%s\n", term_end(&printer->term));
 	return !output_failed();
 }
 
@@ -73,7 +73,7 @@ static int run(const struct command *command, char **argv)
 		{ .name = "stat",
 		  .help = "only say how many rows were added and removed",
 		  .set = &count_only },
-		LOOK_OPTION(&color),
+		TERM_OPTION(&color),
 		{ 0 },
 	};
 	tdl_table *table AUTO(free_table) = NULL;
@@ -87,7 +87,7 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	look_begin(&printer.look, color);
+	term_begin(&printer.term, color);
 	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0) {
 		report_error(&error);
 		return TROUBLE;
@@ -109,8 +109,8 @@ static int run(const struct command *command, char **argv)
 	}
 	if (count_only)
 		output_text("%s%" PRIu64 " added%s, %s%" PRIu64 " removed%s\n",
-			    look_style(&printer.look, GREEN), added, look_end(&printer.look),
-			    look_style(&printer.look, RED), removed, look_end(&printer.look));
+			    term_style(&printer.term, GREEN), added, term_end(&printer.term),
+			    term_style(&printer.term, RED), removed, term_end(&printer.term));
 	if (output_finish(NULL) != STATUS_DONE)
 		return TROUBLE;
 	return removed > 0 || added > 0 ? DIFFERENT : SAME;

@@ -80,11 +80,11 @@ static int run(const struct command *command, char **argv)
 		  .optional = true,
 		  .text = &graph },
 		JSON_OPTION(&json),
-		LOOK_OPTION(&color),
+		TERM_OPTION(&color),
 		{ 0 },
 	};
 	tdl_table *table AUTO(free_table) = NULL;
-	struct look look;
+	struct term term;
 	tdl_error error = { 0 };
 	int64_t count = INT64_MAX, from = INT64_MIN, to = INT64_MAX;
 	int r, status = arguments_parse(command, options, argv, NULL);
@@ -114,13 +114,13 @@ static int run(const struct command *command, char **argv)
 	    (number != NULL && versions_newest(table, &versions, count, &error) < 0))
 		return report_error(&error);
 
-	look_begin(&look, color);
+	term_begin(&term, color);
 	if (!json)
 		pager_begin();
 	if (json)
 		r = versions_print_json(table, &versions, &error);
-	else if (look.people || versions.details || versions.graph != GRAPH_NONE)
-		r = versions_print(table, &versions, &look, &error);
+	else if (term.human || versions.details || versions.graph != GRAPH_NONE)
+		r = versions_print(table, &versions, &term, &error);
 	else
 		r = versions_print_plain(table, &versions, &error);
 	status = pager_end(output_finish(NULL));

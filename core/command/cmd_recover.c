@@ -21,7 +21,7 @@ static const char *const states[] = {
 /* One line a file, fields with a tab between them; the name is the last. */
 static void print(void *context, const tdl_waiting *waiting)
 {
-	char time[LOOK_TIME_SIZE];
+	char time[TERM_TIME_SIZE];
 
 	if (waiting->name == NULL)
 		output_text("%s\t%s\tuser %u\t-\t-\t(closed to this user)\n", waiting->folder,
@@ -29,7 +29,7 @@ static void print(void *context, const tdl_waiting *waiting)
 	else
 		output_text("%s\t%s\tuser %u\t%" PRIu64 "\t%s\t%s\n", waiting->folder,
 			    states[waiting->state], waiting->uid, waiting->size,
-			    look_time(waiting->mtime, time), waiting->name);
+			    term_time(waiting->mtime, time), waiting->name);
 }
 
 static void print_json(void *context, const tdl_waiting *waiting)

@@ -32,16 +32,16 @@ static void found(void *context, const char *path)
 	fprintf(orphans->text, "%s\n", path);
 }
 
-static void print(const struct look *look, const char *done, const struct orphans *orphans,
+static void print(const struct term *term, const char *done, const struct orphans *orphans,
 		  const char *names, size_t length)
 {
-	output_text("%s", look_style(look, BOLD));
+	output_text("%s", term_style(term, BOLD));
 	if (orphans->count == 0)
 		output_text("no orphan files");
 	else
 		output_text("%s %zu orphan file%s", done, orphans->count,
 			    orphans->count == 1 ? "" : "s");
-	output_text("%s\n", look_end(look));
+	output_text("%s\n", term_end(term));
 	output_bytes(names, length);
 }
 
@@ -73,14 +73,14 @@ static int run(const struct command *command, char **argv)
 		  .help = "name the files, but delete nothing",
 		  .set = &how.dry_run },
 		JSON_OPTION(&json),
-		LOOK_OPTION(&color),
+		TERM_OPTION(&color),
 		{ 0 },
 	};
 	tdl_table *table AUTO(free_table) = NULL;
 	char *names AUTO(free_text) = NULL;
 	size_t length = 0;
 	struct orphans orphans = { 0 };
-	struct look look;
+	struct term term;
 	tdl_error error = { 0 };
 	int status = arguments_parse(command, options, argv, NULL);
 
@@ -98,11 +98,11 @@ static int run(const struct command *command, char **argv)
 		return report("out of memory; %zu files were found", orphans.count);
 
 	/* Where it fails on the way, what it did until then is told all the same. */
-	look_begin(&look, color);
+	term_begin(&term, color);
 	if (json && (status == 0 || orphans.count > 0))
 		print_json(how.dry_run, names);
 	else if (status == 0 || orphans.count > 0)
-		print(&look, how.dry_run ? "would delete" : "deleted", &orphans, names, length);
+		print(&term, how.dry_run ? "would delete" : "deleted", &orphans, names, length);
 	if (status < 0) {
 		output_finish(NULL);
 		return report_error(&error);

@@ -24,9 +24,9 @@ struct grid_cell {
 	double share;
 };
 
-void grid_begin(struct grid *grid, const struct look *look, unsigned columns, unsigned right)
+void grid_begin(struct grid *grid, const struct term *term, unsigned columns, unsigned right)
 {
-	*grid = (struct grid){ .look = look, .columns = columns, .right = right };
+	*grid = (struct grid){ .term = term, .columns = columns, .right = right };
 	grid->cells = calloc((size_t)columns * PAGE_ROWS, sizeof *grid->cells);
 }
 
@@ -40,7 +40,7 @@ static void blanks(unsigned n)
 static void print_bar(const struct grid *grid, double share)
 {
 	static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
-	unsigned parts = grid->look->utf8 ? 8 : 1;
+	unsigned parts = grid->term->utf8 ? 8 : 1;
 	unsigned length = (unsigned)(share * grid->bar * parts + 0.5);
 
 	/* What is there at all is seen. */
@@ -58,12 +58,12 @@ static void print_cell(const struct grid *grid, const struct grid_cell *cell, un
 
 	if (right)
 		blanks(padding);
-	output_text("%s", look_style(grid->look, cell->style));
+	output_text("%s", term_style(grid->term, cell->style));
 	if (cell->text != NULL)
 		output_text("%s", cell->text);
 	else
 		print_bar(grid, cell->share);
-	output_text("%s", styled ? look_end(grid->look) : "");
+	output_text("%s", styled ? term_end(grid->term) : "");
 	/* Nothing stands behind the last one. */
 	if (column + 1 < grid->columns)
 		blanks((right ? 0 : padding) + GAP);
@@ -76,8 +76,8 @@ static void fit(struct grid *grid)
 
 	for (unsigned i = 0; i < grid->columns; i++)
 		used += grid->width[i] + (i + 1 < grid->columns ? GAP : 0);
-	for (unsigned i = grid->columns; i-- > 0 && used > grid->look->width;) {
-		unsigned over = used - grid->look->width, width = grid->width[i];
+	for (unsigned i = grid->columns; i-- > 0 && used > grid->term->width;) {
+		unsigned over = used - grid->term->width, width = grid->width[i];
 
 		if ((grid->cut >> i & 1) == 0 || width <= CUT_LEAST)
 			continue;
@@ -89,7 +89,7 @@ static void fit(struct grid *grid)
 		unsigned width = grid->width[i % grid->columns];
 
 		if (cell->text != NULL && cell->width > width)
-			cell->width = look_cut(grid->look, cell->text, width);
+			cell->width = look_cut(grid->term, cell->text, width);
 	}
 }
 
@@ -103,7 +103,7 @@ static void print_page(struct grid *grid)
 		used += grid->width[i] + GAP;
 	if (grid->bar == 0)
 		grid->bar =
-			grid->look->width > used + BAR_LEAST ? grid->look->width - used : BAR_LEAST;
+			grid->term->width > used + BAR_LEAST ? grid->term->width - used : BAR_LEAST;
 	for (size_t i = 0; i < grid->count; i++) {
 		unsigned column = (unsigned)(i % grid->columns);
 
@@ -154,7 +154,7 @@ void grid_add(struct grid *grid, enum style style, const char *format, ...)
 	if (n < 0 || cell == NULL)
 		text = NULL;
 	if (cell != NULL) {
-		cell->text = look_text(grid->look, text != NULL ? text : "", &cell->width);
+		cell->text = term_text(grid->term, text != NULL ? text : "", &cell->width);
 		if (cell->text == NULL)
 			output_no_memory();
 		else

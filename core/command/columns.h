@@ -5,14 +5,14 @@
 #include "term.h"
 
 /*
- * Columns for people: cells are added from left to right, row by row, and printed so that those of
- * a column stand under one another. Rows are kept until a page is full, so that any number of them
- * takes little memory; columns never become narrower from page to page.
+ * Columns for human readers: cells are added from left to right, row by row, and printed so that
+ * those of a column stand under one another. Rows are kept until a page is full, so that any number
+ * of them takes little memory; columns never become narrower from page to page.
  */
 #define GRID_COLUMNS 10
 
 struct grid {
-	const struct look *look;
+	const struct term *term;
 	unsigned columns;
 	unsigned right; /* bit i: column i stands to the right */
 	unsigned cut; /* bit i: column i is cut where the line would be too long, the last first */
@@ -23,7 +23,7 @@ struct grid {
 	struct grid_cell *cells;
 };
 
-void grid_begin(struct grid *grid, const struct look *look, unsigned columns, unsigned right);
+void grid_begin(struct grid *grid, const struct term *term, unsigned columns, unsigned right);
 /* The column is at least so wide, also on the first page. */
 void grid_reserve(struct grid *grid, unsigned column, const char *text);
 void grid_add(struct grid *grid, enum style style, const char *format, ...)

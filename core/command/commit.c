@@ -173,7 +173,7 @@ static void print_json(int64_t version, const struct change *change)
 			    change->now.num_records, change->now.bytes);
 }
 
-static void print_people(const char *committed, const struct change *change)
+static void print_human(const char *committed, const struct change *change)
 {
 	bool fewer_rows = change->now.num_records < change->before.num_records;
 	bool fewer_bytes = change->now.bytes < change->before.bytes;
@@ -181,12 +181,12 @@ static void print_people(const char *committed, const struct change *change)
 				   : change->now.num_records - change->before.num_records;
 	uint64_t bytes = fewer_bytes ? change->before.bytes - change->now.bytes
 				     : change->now.bytes - change->before.bytes;
-	char more[LOOK_TIME_SIZE], all[LOOK_TIME_SIZE];
+	char more[TERM_TIME_SIZE], all[TERM_TIME_SIZE];
 
 	output_text("%s: %c%" PRIu64 " row%s, %s; it has %" PRIu64 ", %s\n", committed,
 		    fewer_rows ? '-' : '+', rows, rows == 1 ? "" : "s",
-		    look_bytes(fewer_bytes ? '-' : '+', bytes, more), change->now.num_records,
-		    look_bytes('\0', change->now.bytes, all));
+		    term_bytes(fewer_bytes ? '-' : '+', bytes, more), change->now.num_records,
+		    term_bytes('\0', change->now.bytes, all));
 }
 
 int commit_done(const struct commit_words *words, const char *committed, tdl_table *table,
@@ -199,7 +199,7 @@ int commit_done(const struct commit_words *words, const char *committed, tdl_tab
 	if (words->json)
 		print_json(version, known ? &change : NULL);
 	else if (known && table != NULL && isatty(STDOUT_FILENO))
-		print_people(committed, &change);
+		print_human(committed, &change);
 	else
 		output_text("%s\n", committed);
 	status = output_finish(committed);

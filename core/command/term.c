@@ -36,23 +36,23 @@ static unsigned terminal_width(void)
 	return width > 0 && width < 10000 ? (unsigned)width : 80;
 }
 
-void look_begin(struct look *look, const char *when)
+void term_begin(struct term *term, const char *when)
 {
 	bool terminal = isatty(STDOUT_FILENO);
 
 	setlocale(LC_CTYPE, "");
-	look->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-	look->width = terminal_width();
-	look->people = terminal;
+	term->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	term->width = terminal_width();
+	term->human = terminal;
 	if (when != NULL && strcmp(when, "always") == 0)
-		look->people = look->color = true;
+		term->human = term->color = true;
 	else if (when != NULL && strcmp(when, "never") == 0)
-		look->color = false;
+		term->color = false;
 	else
-		look->color = terminal && wants_color();
+		term->color = terminal && wants_color();
 }
 
-const char *look_style(const struct look *look, enum style style)
+const char *term_style(const struct term *term, enum style style)
 {
 	static const char *const begin[STYLES] = {
 		[PLAIN] = "",	     [BOLD] = "\033[1m",   [DIM] = "\033[2m",
@@ -60,12 +60,12 @@ const char *look_style(const struct look *look, enum style style)
 		[CYAN] = "\033[36m",
 	};
 
-	return look->color ? begin[style] : "";
+	return term->color ? begin[style] : "";
 }
 
-const char *look_end(const struct look *look)
+const char *term_end(const struct term *term)
 {
-	return look->color ? "\033[0m" : "";
+	return term->color ? "\033[0m" : "";
 }
 
 /* The marks that turn the direction of text, and the separators of lines and paragraphs. */
@@ -75,7 +75,7 @@ static bool is_treacherous(wchar_t c)
 	       (c >= 0x2066 && c <= 0x2069);
 }
 
-char *look_text(const struct look *look, const char *text, unsigned *width)
+char *term_text(const struct term *term, const char *text, unsigned *width)
 {
 	size_t left = strlen(text);
 	char *copy = malloc(4 * left + 1), *to = copy;
@@ -90,7 +90,7 @@ char *look_text(const struct look *look, const char *text, unsigned *width)
 		if (n == (size_t)-1 || n == (size_t)-2 || n == 0) {
 			memset(&state, 0, sizeof state);
 			n = 1;
-		} else if (!is_treacherous(c) && (look->utf8 || n == 1)) {
+		} else if (!is_treacherous(c) && (term->utf8 || n == 1)) {
 			columns = wcwidth(c);
 		}
 		if (columns >= 0) {
@@ -110,10 +110,10 @@ char *look_text(const struct look *look, const char *text, unsigned *width)
 	return copy;
 }
 
-unsigned look_cut(const struct look *look, char *text, unsigned columns)
+unsigned look_cut(const struct term *term, char *text, unsigned columns)
 {
-	const char *mark = look->utf8 ? "\u2026" : "...";
-	unsigned room = columns - (look->utf8 ? 1 : 3), width = 0;
+	const char *mark = term->utf8 ? "\u2026" : "...";
+	unsigned room = columns - (term->utf8 ? 1 : 3), width = 0;
 	size_t at = 0, left = strlen(text);
 	mbstate_t state = { 0 };
 
@@ -135,19 +135,19 @@ unsigned look_cut(const struct look *look, char *text, unsigned columns)
 	return width + columns - room;
 }
 
-const char *look_time(int64_t ms, char text[LOOK_TIME_SIZE])
+const char *term_time(int64_t ms, char text[TERM_TIME_SIZE])
 {
 	time_t seconds = (time_t)(ms / 1000);
 	struct tm tm;
 
 	/* Whatever a writer put into the log. */
 	if (ms < 0 || ms / 1000 > 253402300799 || localtime_r(&seconds, &tm) == NULL ||
-	    strftime(text, LOOK_TIME_SIZE, "%Y-%m-%d %H:%M:%S", &tm) == 0)
-		snprintf(text, LOOK_TIME_SIZE, "%" PRId64 " ms", ms);
+	    strftime(text, TERM_TIME_SIZE, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+		snprintf(text, TERM_TIME_SIZE, "%" PRId64 " ms", ms);
 	return text;
 }
 
-const char *look_age(int64_t ms, char text[LOOK_TIME_SIZE])
+const char *term_age(int64_t ms, char text[TERM_TIME_SIZE])
 {
 	static const struct {
 		int64_t seconds, limit;
@@ -166,11 +166,11 @@ const char *look_age(int64_t ms, char text[LOOK_TIME_SIZE])
 		seconds = 0;
 	while (seconds >= units[i].limit)
 		i++;
-	snprintf(text, LOOK_TIME_SIZE, "%" PRId64 " %s", seconds / units[i].seconds, units[i].name);
+	snprintf(text, TERM_TIME_SIZE, "%" PRId64 " %s", seconds / units[i].seconds, units[i].name);
 	return text;
 }
 
-const char *look_bytes(char sign, uint64_t bytes, char text[LOOK_TIME_SIZE])
+const char *term_bytes(char sign, uint64_t bytes, char text[TERM_TIME_SIZE])
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
 	char mark[2] = { sign, '\0' };
@@ -180,7 +180,7 @@ const char *look_bytes(char sign, uint64_t bytes, char text[LOOK_TIME_SIZE])
 	/* Four digits would not be rounded to less. */
 	for (; value >= 999.5; i++)
 		value /= 1024;
-	snprintf(text, LOOK_TIME_SIZE, "%s%.*f %s", mark, i > 0 && value < 99.95 ? 1 : 0, value,
+	snprintf(text, TERM_TIME_SIZE, "%s%.*f %s", mark, i > 0 && value < 99.95 ? 1 : 0, value,
 		 units[i]);
 	return text;
 }

@@ -195,7 +195,7 @@ int versions_print_json(tdl_table *table, const struct versions *versions, tdl_e
 	return r;
 }
 
-/* ---- For people --------------------------------------------------------------------------- */
+/* ---- For human readers -------------------------------------------------------------------- */
 
 static enum style style_of(const char *operation)
 {
@@ -245,10 +245,10 @@ static void add_change(struct grid *grid, uint64_t now, uint64_t before, bool by
 	uint64_t much = now >= before ? now - before : before - now;
 	char sign = now == before ? '\0' : now > before ? '+' : '-';
 	enum style style = now == before ? DIM : now > before ? GREEN : RED;
-	char text[LOOK_TIME_SIZE];
+	char text[TERM_TIME_SIZE];
 
 	if (bytes)
-		grid_add(grid, style, "%s", look_bytes(sign, much, text));
+		grid_add(grid, style, "%s", term_bytes(sign, much, text));
 	else if (sign == '\0')
 		grid_add(grid, style, "0");
 	else
@@ -275,7 +275,7 @@ static int add_details(struct grid *grid, tdl_table *table, const tdl_version_in
 		       bool messages, tdl_error *error)
 {
 	tdl_version_info before = { 0 };
-	char text[LOOK_TIME_SIZE];
+	char text[TERM_TIME_SIZE];
 	cJSON *object = NULL;
 	int r = 0;
 
@@ -289,7 +289,7 @@ static int add_details(struct grid *grid, tdl_table *table, const tdl_version_in
 	add_change(grid, info->bytes, before.bytes, true);
 	add_member(grid, member(object, "userName"));
 	add_source(grid, object);
-	grid_add(grid, PLAIN, "%s", look_age(info->timestamp, text));
+	grid_add(grid, PLAIN, "%s", term_age(info->timestamp, text));
 	if (messages)
 		add_member(grid, member(object, "userMetadata"));
 	cJSON_Delete(object);
@@ -299,7 +299,7 @@ static int add_details(struct grid *grid, tdl_table *table, const tdl_version_in
 static int add_version(struct grid *grid, tdl_table *table, const struct versions *versions,
 		       const tdl_version_info *info, uint64_t most, bool messages, tdl_error *error)
 {
-	char text[LOOK_TIME_SIZE];
+	char text[TERM_TIME_SIZE];
 	int r = 0;
 
 	grid_add(grid, BOLD, "v%" PRId64, info->version);
@@ -312,7 +312,7 @@ static int add_version(struct grid *grid, tdl_table *table, const struct version
 		r = add_details(grid, table, info, messages, error);
 	} else {
 		grid_add(grid, PLAIN, "%" PRIu64, info->num_records);
-		grid_add(grid, PLAIN, "%s", look_time(info->timestamp, text));
+		grid_add(grid, PLAIN, "%s", term_time(info->timestamp, text));
 	}
 	if (r == 0 && versions->graph != GRAPH_NONE)
 		grid_bar(grid, style_of(info->operation),
@@ -351,7 +351,7 @@ static int look_at_all(tdl_table *table, const struct versions *versions, struct
 	return r;
 }
 
-int versions_print(tdl_table *table, const struct versions *versions, const struct look *look,
+int versions_print(tdl_table *table, const struct versions *versions, const struct term *term,
 		   tdl_error *error)
 {
 	struct whole whole = { 0 };
@@ -368,8 +368,8 @@ int versions_print(tdl_table *table, const struct versions *versions, const stru
 		return r;
 	columns = (versions->details ? 8 : 5) + whole.messages + (versions->graph != GRAPH_NONE);
 	/* Rows and bytes stand to the right. */
-	grid_begin(&grid, look, columns, versions->details ? 1u << 3 | 1u << 4 : 1u << 3);
-	if (versions->details && look->people)
+	grid_begin(&grid, term, columns, versions->details ? 1u << 3 | 1u << 4 : 1u << 3);
+	if (versions->details && term->human)
 		grid.cut = 1u << 5 | 1u << 6 | (whole.messages ? 1u << 8 : 0);
 	snprintf(name, sizeof name, "v%" PRId64, versions->last);
 	grid_reserve(&grid, 0, name);

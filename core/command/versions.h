@@ -31,9 +31,9 @@ int versions_between(tdl_table *table, struct versions *versions, int64_t since,
 /* Leaves the newest `count` of those that the patterns choose. */
 int versions_newest(tdl_table *table, struct versions *versions, int64_t count, tdl_error *error);
 
-/* Each prints all of them, to what look.h calls people, or as the Python command does, or as one
- * JSON object a line. They return 0, or a code with *error filled in. */
-int versions_print(tdl_table *table, const struct versions *versions, const struct look *look,
+/* Each prints all of them, for human readers, as term.h has it, or as the Python command does, or
+ * as one JSON object a line. They return 0, or a code with *error filled in. */
+int versions_print(tdl_table *table, const struct versions *versions, const struct term *term,
 		   tdl_error *error);
 int versions_print_plain(tdl_table *table, const struct versions *versions, tdl_error *error);
 int versions_print_json(tdl_table *table, const struct versions *versions, tdl_error *error);

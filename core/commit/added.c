@@ -62,19 +62,20 @@ static bool read_on(tdl__added *added, const tdl__filelist *files)
 }
 
 /* What the log says of a file: its size, and its checksum where it has one. */
-struct said {
+struct recorded {
 	bool known, has_crc;
 	uint64_t size;
 	uint32_t crc;
 };
 
-static int find(tdl__added *added, const char *hex, struct said *said, tdl_error *error)
+static int find_recorded(tdl__added *added, const char *hex, struct recorded *recorded,
+			 tdl_error *error)
 {
 	tdl__history *history = &added->table->history;
 	tdl__file_key key = { .named = NULL };
 	bool room;
 
-	*said = (struct said){ 0 };
+	*recorded = (struct recorded){ 0 };
 	tdl__unhex(key.id, hex);
 	pthread_rwlock_rdlock(&history->lock);
 	room = read_on(added, &history->files);
@@ -83,10 +84,10 @@ static int find(tdl__added *added, const char *hex, struct said *said, tdl_error
 
 		if (index > 0) {
 			index--;
-			said->known = true;
-			said->size = tdl__filelist_size(&history->files, index);
-			said->has_crc = (history->files.flags[index] & TDL__FILE_HAS_CRC) != 0;
-			said->crc = history->files.crcs[index];
+			recorded->known = true;
+			recorded->size = tdl__filelist_size(&history->files, index);
+			recorded->has_crc = (history->files.flags[index] & TDL__FILE_HAS_CRC) != 0;
+			recorded->crc = history->files.crcs[index];
 		}
 	}
 	pthread_rwlock_unlock(&history->lock);
@@ -96,14 +97,14 @@ static int find(tdl__added *added, const char *hex, struct said *said, tdl_error
 int tdl__added_fate(tdl__added *added, const char *hex, enum tdl__fate *fate, tdl_error *error)
 {
 	char name[PART_NAME_MAX];
-	struct said said;
+	struct recorded recorded;
 	struct stat st;
-	int why, r = find(added, hex, &said, error);
+	int why, r = find_recorded(added, hex, &recorded, error);
 
 	if (r < 0)
 		return r;
 	*fate = TDL__FATE_NONE;
-	if (!said.known)
+	if (!recorded.known)
 		return 0;
 	part_name(name, hex);
 	why = tdl__sys_stat(added->table->dir, name, &st);
@@ -114,7 +115,7 @@ int tdl__added_fate(tdl__added *added, const char *hex, enum tdl__fate *fate, td
 	return 0;
 }
 
-static int check_bytes(int fd, const struct said *said, bool *same)
+static int check_bytes(int fd, const struct recorded *recorded, bool *same)
 {
 	_cleanup_free_ char *buffer = malloc(PIECE);
 	uint32_t crc = 0;
@@ -122,8 +123,8 @@ static int check_bytes(int fd, const struct said *said, bool *same)
 	struct stat st;
 	int why = buffer == NULL ? ENOMEM : tdl__sys_fstat(fd, &st);
 
-	*same = why == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == said->size;
-	while (why == 0 && *same && said->has_crc) {
+	*same = why == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == recorded->size;
+	while (why == 0 && *same && recorded->has_crc) {
 		size_t got;
 
 		why = tdl__sys_pread(fd, buffer, PIECE, at, &got);
@@ -132,7 +133,7 @@ static int check_bytes(int fd, const struct said *said, bool *same)
 		crc = tdl__crc32c(crc, buffer, got);
 		at += got;
 	}
-	*same = *same && (!said->has_crc || crc == said->crc);
+	*same = *same && (!recorded->has_crc || crc == recorded->crc);
 	return why;
 }
 
@@ -141,10 +142,10 @@ int tdl__added_mend(tdl__added *added, int dir, const char *name, bool *mended, 
 	tdl_table *table = added->table;
 	_cleanup_close_ int fd = -1;
 	char part[PART_NAME_MAX];
-	struct said said;
+	struct recorded recorded;
 	struct stat st;
 	bool same = false;
-	int why, r = find(added, name, &said, error);
+	int why, r = find_recorded(added, name, &recorded, error);
 
 	*mended = false;
 	if (r < 0)
@@ -152,7 +153,7 @@ int tdl__added_mend(tdl__added *added, int dir, const char *name, bool *mended, 
 	part_name(part, name);
 	why = tdl__sys_open(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
 	if (why == 0)
-		why = check_bytes(fd, &said, &same);
+		why = check_bytes(fd, &recorded, &same);
 	if (why == ENOMEM)
 		return tdl__fail_nomem(error);
 	/* It is not what is missing. */

@@ -69,7 +69,7 @@ static int check_synced(tdl_staged *file, tdl_error *error)
 }
 
 /* The head's version and schema, for rows to be checked against. */
-static int look_at_head(tdl_table *table, tdl_version_info *info, tdl_error *error)
+static int refresh_head(tdl_table *table, tdl_version_info *info, tdl_error *error)
 {
 	tdl__version version;
 	int r;
@@ -116,7 +116,7 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 	tdl_version_info head;
 	tdl_staged *file;
 	tdl__part part;
-	int r = look_at_head(table, &head, error);
+	int r = refresh_head(table, &head, error);
 
 	if (r < 0)
 		return r;
@@ -290,7 +290,7 @@ static int prepare(tdl_staged *file, tdl__validator **validator, tdl__part *part
 	tdl_table *table = file->staging->table;
 	tdl_version_info head;
 	tdl_staged *data;
-	int r = look_at_head(table, &head, NULL);
+	int r = refresh_head(table, &head, NULL);
 
 	/* Its name on disk may change meanwhile; and a message would have to name it as it is
 	 * called when it is committed. */
@@ -384,7 +384,7 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 	if (r == 0)
 		r = check_synced(file, &why);
 	if (r == 0)
-		r = look_at_head(table, &head, &why);
+		r = refresh_head(table, &head, &why);
 	if (r == 0 && !take_prepared(file, head.schema, &validator, &part, &data)) {
 		r = validate_staged(file, staged_name_of(file), head.schema, NULL, &validator,
 				    options, &part, &data, &why);
@@ -448,7 +448,7 @@ int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options
 	if (r == 0)
 		r = tdl__table_replayed(table, &replayed, error);
 	if (r == 0)
-		r = look_at_head(replayed, &head, error);
+		r = refresh_head(replayed, &head, error);
 	if (r < 0)
 		return r;
 	if (target < 0 || target > head.version)

@@ -266,7 +266,7 @@ static bool see_folder(void *context, const char *name)
 	folder.name = name;
 	if (why != 0)
 		return true;
-	switch (tdl__folder_look(incoming, name, &dead)) {
+	switch (tdl__folder_trylock(incoming, name, &dead)) {
 	case TDL__FOLDER_BUSY:
 		return true;
 	case TDL__FOLDER_DEAD:

@@ -515,7 +515,7 @@ static int check_stop(const tdl_commit_options *options, tdl_error *error)
 }
 
 /* Looks at the head, and whether a commit on it is allowed. */
-static int look_at_head(tdl_table *table, const tdl__part *part, const tdl_commit_options *options,
+static int refresh_head(tdl_table *table, const tdl__part *part, const tdl_commit_options *options,
 			struct base *base, tdl_error *error)
 {
 	int64_t wanted = options != NULL ? options->read_version : TDL_LATEST;
@@ -564,7 +564,7 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 		char temp[TDL__LOG_TEMP_MAX];
 		struct base base;
 		struct stat st;
-		int r = look_at_head(table, part, options, &base, error);
+		int r = refresh_head(table, part, options, &base, error);
 
 		if (r < 0)
 			return r;

@@ -222,7 +222,7 @@ static bool recover_folder(void *context, const char *name)
 
 	if (strcmp(name, recovery->staging->name) == 0)
 		return true;
-	switch (tdl__folder_look(recovery->staging->incoming, name, &dead)) {
+	switch (tdl__folder_trylock(recovery->staging->incoming, name, &dead)) {
 	case TDL__FOLDER_BUSY:
 		recovery->busy++;
 		return true;
@@ -319,7 +319,7 @@ static bool tell_folder(void *context, const char *name)
 	    (waiting->only != NULL && strcmp(name, waiting->only) != 0) ||
 	    tdl__sys_stat(waiting->incoming, name, &st) != 0 || !S_ISDIR(st.st_mode))
 		return true;
-	folder = tdl__folder_look(waiting->incoming, name, &dead);
+	folder = tdl__folder_trylock(waiting->incoming, name, &dead);
 	waiting->told = (tdl_waiting){ .folder = name, .uid = st.st_uid, .mtime = -1 };
 	waiting->told.state = TDL_WAITING_UNKNOWN;
 	if (folder == TDL__FOLDER_DEAD && tdl__folder_is_ours(waiting->table, dead.dir))

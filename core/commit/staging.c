@@ -409,7 +409,7 @@ static enum tdl__folder lock_folder(int incoming, const char *name, bool by_hand
 	return TDL__FOLDER_DEAD;
 }
 
-enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead)
+enum tdl__folder tdl__folder_trylock(int incoming, const char *name, struct tdl__dead *dead)
 {
 	if (!of_this_machine(name))
 		return TDL__FOLDER_FOREIGN;

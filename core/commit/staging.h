@@ -115,7 +115,7 @@ struct tdl__dead {
 /* Of a machine with this one's id and another boot id, a process that has touched its lock file so
  * recently is taken to live, locked or not. */
 #define TDL__LIFE_MS 600000
-enum tdl__folder tdl__folder_look(int incoming, const char *name, struct tdl__dead *dead);
+enum tdl__folder tdl__folder_trylock(int incoming, const char *name, struct tdl__dead *dead);
 /* The same for whoever says that its process is gone: it counts as dead unless it is locked, of
  * whatever machine it is. FOREIGN: it cannot be opened, and errno says why. */
 enum tdl__folder tdl__folder_lock(int incoming, const char *name, struct tdl__dead *dead);

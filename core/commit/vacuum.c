@@ -184,7 +184,7 @@ static bool see_folder(void *context, const char *name)
 	struct folder folder = { 0 };
 
 	see_marks(vacuum, name);
-	if (tdl__folder_look(vacuum->incoming, name, &dead) != TDL__FOLDER_DEAD ||
+	if (tdl__folder_trylock(vacuum->incoming, name, &dead) != TDL__FOLDER_DEAD ||
 	    !tdl__folder_is_ours(vacuum->table, dead.dir))
 		return true;
 	folder.name = strdup(name);
@@ -254,7 +254,7 @@ static void protect_added(struct vacuum *vacuum)
 }
 
 /* What the log says now. Behind damage nobody knows what a version needs. */
-static int look_at_log(struct vacuum *vacuum, tdl_error *error)
+static int refresh_log(struct vacuum *vacuum, tdl_error *error)
 {
 	tdl__history *history = &vacuum->table->history;
 	tdl_version_info info;
@@ -307,7 +307,7 @@ static int collect(struct vacuum *vacuum, tdl_error *error)
 	if (parts->failed || vacuum->temps.failed || vacuum->moved.failed || vacuum->failed)
 		return tdl__fail_nomem(error);
 	/* The candidates first, the log after: what was committed in between is seen. */
-	r = look_at_log(vacuum, error);
+	r = refresh_log(vacuum, error);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < parts->count; i++) {
@@ -392,7 +392,7 @@ static int sweep(struct vacuum *vacuum, struct names *names, int dir, const char
 			at = 0;
 			r = lock_writers_out(vacuum, &lock, error);
 			if (r == 0)
-				r = look_at_log(vacuum, error);
+				r = refresh_log(vacuum, error);
 		}
 		end = steady_ms() + BATCH_MS;
 		while (r == 0 && at < names->count && (at == 0 || dry || steady_ms() < end))
@@ -408,7 +408,7 @@ static int sweep_folder(struct vacuum *vacuum, const struct folder *folder, tdl_
 	char where[160];
 	int r = 0;
 
-	if (tdl__folder_look(vacuum->incoming, folder->name, &dead) != TDL__FOLDER_DEAD ||
+	if (tdl__folder_trylock(vacuum->incoming, folder->name, &dead) != TDL__FOLDER_DEAD ||
 	    !tdl__folder_is_ours(vacuum->table, dead.dir))
 		return 0;
 	snprintf(where, sizeof where, TDL__INCOMING_DIR "/%s/", folder->name);

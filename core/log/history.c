@@ -91,7 +91,7 @@ void tdl__history_free(tdl__history *history)
 /* ---- Damage -------------------------------------------------------------------------------- */
 
 /* What the commit file that cannot be followed looks like; zeros where there is none. */
-static struct stat look(const tdl__history *history)
+static struct stat stat_damage(const tdl__history *history)
 {
 	char name[TDL__LOG_NAME_MAX];
 	struct stat st = { 0 };
@@ -102,7 +102,7 @@ static struct stat look(const tdl__history *history)
 	return st;
 }
 
-static bool looks_same(const struct stat *a, const struct stat *b)
+static bool is_same_file(const struct stat *a, const struct stat *b)
 {
 	return tdl__same_file(a, b) && a->st_size == b->st_size &&
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
@@ -147,7 +147,7 @@ static int list_past_gap(tdl__history *history, int64_t **past_gap, size_t *coun
 /* Remembers why the log cannot be followed past the head, and what is there all the same. */
 static int set_damage(tdl__history *history, const tdl_error *why, tdl_error *error)
 {
-	struct stat st = look(history);
+	struct stat st = stat_damage(history);
 	bool unreadable = why->code == TDL_ERR_IO;
 	tdl_error damage = *why;
 	int64_t *past_gap = NULL;
@@ -210,8 +210,8 @@ static bool still_damaged(const tdl__history *history)
 		tdl__commit_free(&commit);
 		return r < 0 && is_of_the_file(&why) && why.os_error == history->damage.os_error;
 	}
-	st = look(history);
-	if (!looks_same(&st, &history->damage_stat))
+	st = stat_damage(history);
+	if (!is_same_file(&st, &history->damage_stat))
 		return false;
 	/* A gap is none once nothing is behind it. */
 	return st.st_ino != 0 || (history->past_gap_count > 0 &&
@@ -465,7 +465,7 @@ static int follow(tdl__history *history, tdl_error *error)
 }
 
 /* The end of the log by its listing: it may have gone on since, or end in a gap. */
-static int look_for_gap(tdl__history *history, tdl_error *error)
+static int check_gap(tdl__history *history, tdl_error *error)
 {
 	for (;;) {
 		_cleanup_free_ int64_t *versions = NULL;
@@ -504,7 +504,7 @@ static int refresh(tdl__history *history, bool listed, tdl_error *error)
 	}
 	r = follow(history, error);
 	if (r == TDL_ERR_NOT_FOUND)
-		r = first || again || listed ? look_for_gap(history, error) : 0;
+		r = first || again || listed ? check_gap(history, error) : 0;
 	/* Not before: where looking failed, nothing is known to be whole. */
 	if (r == 0 && again) {
 		pthread_rwlock_wrlock(&history->lock);
@@ -565,7 +565,7 @@ static int probe_gap(tdl__history *history, tdl_error *error)
 
 	/* What is past the gap may just have been committed, with all that lies between. */
 	if (r == 0 && found >= 0)
-		r = tdl__log_look(&history->log, head + 1, &there, error);
+		r = tdl__log_probe(&history->log, head + 1, &there, error);
 	return r == 0 && !there ? gap(history, found, error) : r;
 }
 
@@ -607,7 +607,7 @@ int tdl__history_list_once(tdl__history *history, tdl_error *error)
 	if (!far && are_next(versions, count, head))
 		history->listed = true;
 	else
-		r = look_for_gap(history, error);
+		r = check_gap(history, error);
 	pthread_mutex_unlock(&history->refreshing);
 	return r;
 }

@@ -47,7 +47,7 @@ struct tdl__history {
 	bool listed;		 /* under it: the log was listed and has nothing behind a gap */
 	bool own;		 /* the log's folder is as our own commit left it, */
 	struct timespec changed; /* which is when it last changed */
-	unsigned turn;		 /* of the looks far beyond the head */
+	unsigned turn;		 /* of the probes far beyond the head */
 	pthread_rwlock_t lock;	 /* guards all below */
 	tdl__version *versions;
 	size_t count, cap; /* the head is count - 1 */
@@ -100,15 +100,15 @@ int tdl__history_refresh(tdl__history *history, tdl_error *error);
 int tdl__history_refresh_listed(tdl__history *history, tdl_error *error);
 
 /* Before a commit, after a refresh: looks for versions behind a gap. Lists the log where that was
- * never done; then a cheap look, cheaper still where nobody has changed the log's folder since our
+ * never done; then a cheap probe, cheaper still where nobody has changed the log's folder since our
  * own last commit. Errors: CORRUPT, IO, NOMEM. */
 int tdl__history_find_gap(tdl__history *history, tdl_error *error);
 /* Lists the log for that where it was never done. */
 int tdl__history_list_once(tdl__history *history, tdl_error *error);
-/* The cheap look alone, of who does not commit. */
+/* The cheap probe alone, for readers. */
 int tdl__history_probe_gap(tdl__history *history, tdl_error *error);
 /* After a commit of ours: what the log's folder looks like now is our doing. What another did
- * there at the same moment is found by later looks, which take turns. */
+ * there at the same moment is found by later probes, which take turns. */
 void tdl__history_committed(tdl__history *history);
 
 /* Says that version `version` is not what it was when it was replayed. Returns CORRUPT. */

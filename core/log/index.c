@@ -485,10 +485,10 @@ static bool is_bound(const tdl__history *history, const struct header *header)
 
 /* When an index is read all commits of a log of so many are looked at, within the longer time; of a
  * longer one as many as the shorter time allows. The rest is for tdl_table_verify_log(). */
-#define LOOKS	     4096
-#define LOOKS_MS     50
-#define MORE_MS	     5
-#define NEWEST_LOOKS 256
+#define CHECKS	      4096
+#define CHECKS_MS     50
+#define MORE_MS	      5
+#define NEWEST_CHECKS 256
 
 static int64_t ms_since(const struct timespec *start)
 {
@@ -502,10 +502,10 @@ static int64_t ms_since(const struct timespec *start)
  * log those all over it. */
 static uint64_t pick(uint64_t nth, uint64_t count)
 {
-	if (nth < NEWEST_LOOKS)
+	if (nth < NEWEST_CHECKS)
 		return count - 1 - nth;
-	if (count <= LOOKS)
-		return nth - NEWEST_LOOKS;
+	if (count <= CHECKS)
+		return nth - NEWEST_CHECKS;
 	return tdl__hash(&nth, sizeof nth) % count;
 }
 
@@ -533,7 +533,7 @@ static bool log_holds(tdl__history *history)
 		return false;
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	for (uint64_t nth = 0; nth < count; nth++) {
-		if (nth % 64 == 0 && ms_since(&start) >= (count <= LOOKS ? LOOKS_MS : MORE_MS))
+		if (nth % 64 == 0 && ms_since(&start) >= (count <= CHECKS ? CHECKS_MS : MORE_MS))
 			break;
 		if (!holds(history, pick(nth, count), false))
 			return false;

@@ -209,7 +209,7 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 				at = buffer;
 				cap = grown;
 			}
-			/* A commit never grows: asking for no more than its size saves a look for
+			/* A commit never grows: asking for no more than its size saves a read for
 			 * its end. */
 			room = size - total < cap - end ? (size_t)(size - total) : cap - end;
 			r = tdl__sys_read(fd, at + end, room, &got);
@@ -411,7 +411,7 @@ int tdl__log_read_info(const tdl__log *log, int64_t version, uint32_t crc, char 
 	return 0;
 }
 
-int tdl__log_look(const tdl__log *log, int64_t version, bool *there, tdl_error *error)
+int tdl__log_probe(const tdl__log *log, int64_t version, bool *there, tdl_error *error)
 {
 	char name[TDL__LOG_NAME_MAX];
 	struct stat st;
@@ -431,14 +431,14 @@ bool tdl__log_is_there(const tdl__log *log, int64_t version)
 {
 	bool there;
 
-	return tdl__log_look(log, version, &there, NULL) == 0 && there;
+	return tdl__log_probe(log, version, &there, NULL) == 0 && there;
 }
 
 bool tdl__log_exists(const tdl__log *log, int64_t version)
 {
 	bool there = true;
 
-	tdl__log_look(log, version, &there, NULL);
+	tdl__log_probe(log, version, &there, NULL);
 	return there;
 }
 
@@ -507,7 +507,7 @@ int tdl__log_probe_past_gap(const tdl__log *log, int64_t head, unsigned *turn, i
 
 		if (i >= near && turn != NULL && i != only)
 			continue;
-		r = tdl__log_look(log, head + far, &there, error);
+		r = tdl__log_probe(log, head + far, &there, error);
 		if (r < 0)
 			return r;
 		if (there) {

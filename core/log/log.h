@@ -18,8 +18,8 @@ typedef struct tdl__log {
 #define TDL__LOG_NAME_MAX 26
 void tdl__log_name(char out[TDL__LOG_NAME_MAX], int64_t version);
 
-/* The version that a name in the log stands for; -1: none, -2: one past any number we can count
- * to (as damage, it is the end of the log). */
+/* The version that a name in the log stands for; -1: none, -2: a valid name with a number above
+ * 2^62 (treated as damage, the end of the log). */
 #define TDL__NO_VERSION	 (-1)
 #define TDL__FAR_VERSION (-2)
 int64_t tdl__log_version(const char *name);
@@ -60,10 +60,10 @@ int tdl__log_read_info(const tdl__log *log, int64_t version, uint32_t crc, char 
 		       size_t *length, tdl_error *error);
 
 /* Whether the version's file is there, whatever it is. Errors: IO. */
-int tdl__log_look(const tdl__log *log, int64_t version, bool *there, tdl_error *error);
-/* The same, for those who may be wrong: true also where only looking failed. */
+int tdl__log_probe(const tdl__log *log, int64_t version, bool *there, tdl_error *error);
+/* Like tdl__log_probe(), but an I/O error counts as present. */
 bool tdl__log_exists(const tdl__log *log, int64_t version);
-/* And the other way round. */
+/* Like tdl__log_probe(), but an I/O error counts as missing. */
 bool tdl__log_is_there(const tdl__log *log, int64_t version);
 
 /*

@@ -7,7 +7,7 @@
 /*
  * Reading a long log ahead of who replays it, on several cores: opening and parsing a commit is
  * most of the work and needs nothing of those before it. Only commits that are whole are handed
- * over; whatever else there is has to be looked at by the one who asked.
+ * over; read any other commit again to get its error.
  */
 typedef struct tdl__prefetch tdl__prefetch;
 

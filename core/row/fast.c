@@ -13,7 +13,7 @@
 #include "json/number.h"
 #include "json/scan.h"
 
-/* A number that the first look could not settle. */
+/* A number that the fast path could not decide. */
 static const char *match_long_number(const char *p, const char *end, bool integer_due)
 {
 	const char *bad, *behind;

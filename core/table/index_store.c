@@ -92,7 +92,7 @@ void tdl__table_load_index(tdl_table *table)
 			tdl__index_load(history, table->log_dir, TDL__INDEX_NAME);
 	}
 	table->covered = history->count;
-	/* One whose stamps are old costs a look at many commits each time. */
+	/* One whose stamps are old costs reading many commits each time. */
 	table->indexed = history->restamped < tdl__index_worth ? history->count : 0;
 }
 

@@ -36,7 +36,7 @@ int tdl_snapshot_open(tdl_table *table, int64_t version, tdl_snapshot **out, tdl
 
 	if (version < TDL_LATEST)
 		return tdl__no_such_version(error, version, table->path, tdl_table_head(table));
-	/* What is known needs no look: versions do not change. */
+	/* What is known needs no read: versions do not change. */
 	if (version == TDL_LATEST || version > tdl_table_head(table))
 		r = tdl__history_refresh(&table->history, error);
 	if (r < 0 && !(r == TDL_ERR_CORRUPT && version != TDL_LATEST))
@@ -152,7 +152,7 @@ static int resolve_eol(tdl_snapshot *snapshot, uint64_t count, tdl_error *error)
 		pthread_rwlock_unlock(&history->lock);
 		if (done)
 			return 0;
-		/* An empty file and one with a checksum never need a look. */
+		/* An empty file and one with a checksum never need it. */
 		r = piece.eol_known ? 0 : read_last_byte(snapshot, &piece, &no_eol, &why);
 		if (r < 0)
 			return in_version(snapshot, r, &why, error);
@@ -334,7 +334,7 @@ int tdl_snapshot_file_entry(tdl_snapshot *snapshot, uint64_t index, tdl_file *fi
 	return 0;
 }
 
-/* What is known of a file without a look at it, or at those before it. */
+/* What is known of a file without reading it, or those before it. */
 static int describe_alone(tdl_snapshot *snapshot, uint64_t index, struct piece *piece,
 			  tdl_error *error)
 {

@@ -66,7 +66,7 @@ void tdl__spares_free(tdl__spares *spares)
 	pthread_mutex_destroy(&spares->lock);
 }
 
-static void *take_spare(tdl__spares *spares)
+static void *get_spare(tdl__spares *spares)
 {
 	void *buffer = NULL;
 
@@ -77,7 +77,7 @@ static void *take_spare(tdl__spares *spares)
 	return buffer != NULL ? buffer : malloc(SLICE);
 }
 
-static void give_spare(tdl__spares *spares, void *buffer)
+static void put_spare(tdl__spares *spares, void *buffer)
 {
 	pthread_mutex_lock(&spares->lock);
 	if (spares->count < sizeof spares->buffers / sizeof *spares->buffers) {
@@ -174,7 +174,7 @@ static void remember(tdl__verify *verify, uint64_t block, const tdl__identity *w
 }
 
 /* Takes note of what the file is now, and returns whether that is what it was. */
-static bool look_again(tdl__verify *verify, const tdl__identity *was, const tdl__identity *now)
+static bool must_recheck(tdl__verify *verify, const tdl__identity *was, const tdl__identity *now)
 {
 	uint64_t count = block_count(verify);
 
@@ -260,11 +260,11 @@ static int check_block(const tdl__verify *verify, int fd, uint64_t block,
 	char *apart = NULL;
 	int why;
 
-	if ((at < wanted->from || end > wanted->to) && (apart = take_spare(verify->spares)) == NULL)
+	if ((at < wanted->from || end > wanted->to) && (apart = get_spare(verify->spares)) == NULL)
 		return ENOMEM;
 	why = compare_block(verify, fd, block, wanted, apart);
 	if (apart != NULL)
-		give_spare(verify->spares, apart);
+		put_spare(verify->spares, apart);
 	return why;
 }
 
@@ -323,7 +323,7 @@ static int check_once(tdl__verify *verify, int fd, uint64_t block, const struct 
 		*wrong = block * block_size(verify);
 	if (why == 0)
 		why = identify(verify, fd, &now);
-	if (why == 0 && look_again(verify, &was, &now))
+	if (why == 0 && must_recheck(verify, &was, &now))
 		remember(verify, block, &was);
 	end_block(verify, block);
 	return why;
@@ -375,7 +375,7 @@ int tdl__verify_read(tdl__verify *verify, int fd, void *buffer, size_t n, uint64
 		if (why == 0 && trusted)
 			why = identify(verify, fd, &now);
 		/* What was not compared just now is right only if the file is what it was then. */
-		if (why != 0 || !trusted || look_again(verify, &was, &now))
+		if (why != 0 || !trusted || must_recheck(verify, &was, &now))
 			return why;
 	}
 }
@@ -411,7 +411,7 @@ int tdl__verify_all(tdl__verify *verify, int fd, uint64_t limit, bool *done, tdl
 		why = identify(verify, fd, &now);
 		if (why != 0)
 			return why;
-		*done = look_again(verify, was, &now);
+		*done = must_recheck(verify, was, &now);
 		if (*done)
 			return 0;
 	}

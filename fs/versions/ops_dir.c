@@ -74,7 +74,7 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool
 
 	if (!tdfs_node_of(req, ino, &directory))
 		return;
-	buffer = tdfs_buffers_take(tdfs->buffers);
+	buffer = tdfs_buffers_get(tdfs->buffers);
 	if (buffer == NULL) {
 		fuse_reply_err(req, ENOMEM);
 		return;
@@ -90,7 +90,7 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool
 		next = item.next;
 	}
 	fuse_reply_buf(req, buffer, used);
-	tdfs_buffers_give(tdfs->buffers, buffer);
+	tdfs_buffers_put(tdfs->buffers, buffer);
 }
 
 void tdfs_tree_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,

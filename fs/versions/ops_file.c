@@ -82,7 +82,7 @@ static void read_now(fuse_req_t req, struct tdfs_node node, struct tdfs_reader *
 	size_t got;
 	void *buffer;
 
-	buffer = tdfs_buffers_take(buffers);
+	buffer = tdfs_buffers_get(buffers);
 	if (buffer == NULL) {
 		fuse_reply_err(req, ENOMEM);
 		return;
@@ -91,7 +91,7 @@ static void read_now(fuse_req_t req, struct tdfs_node node, struct tdfs_reader *
 		tdfs_answer_error(req, node, NULL, &error);
 	else
 		fuse_reply_buf(req, buffer, got);
-	tdfs_buffers_give(buffers, buffer);
+	tdfs_buffers_put(buffers, buffer);
 }
 
 static void read_later(void *argument)

@@ -84,7 +84,7 @@ EACH_SCENARIO(STOP_ANYWHERE)
 /* ---- Onlookers ----------------------------------------------------------------------------- */
 
 /* What another process sees of the table at this moment: the head, and its bytes. */
-struct sight {
+struct view {
 	int code;
 	int64_t head;
 	char rows[400];
@@ -93,13 +93,13 @@ struct sight {
 static int questions, answers;
 
 /* Looks when asked, through a table that it keeps open and through one that it opens afresh. */
-static void look_on(int ask, int answer)
+static void watch(int ask, int answer)
 {
 	tdl_table *kept = open_table("t");
 	char c;
 
 	while (read(ask, &c, 1) == 1) {
-		struct sight sights[2];
+		struct view sights[2];
 
 		memset(sights, 0, sizeof sights);
 		for (int i = 0; i < 2; i++) {
@@ -129,7 +129,7 @@ static int64_t seen;
 static void ask(void *context)
 {
 	const struct scenario *scenario = context;
-	struct sight sights[2];
+	struct view sights[2];
 
 	cr_assert_eq(write(questions, "?", 1), 1);
 	cr_assert_eq(read(answers, sights, sizeof sights), (ssize_t)sizeof sights);
@@ -145,7 +145,7 @@ static void ask(void *context)
 	}
 }
 
-static void look_all_the_time(const struct scenario *scenario)
+static void watch_all(const struct scenario *scenario)
 {
 	int to[2], from[2], status;
 	pid_t pid;
@@ -156,7 +156,7 @@ static void look_all_the_time(const struct scenario *scenario)
 	if (pid == 0) {
 		close(to[1]);
 		close(from[0]);
-		look_on(to[0], from[1]);
+		watch(to[0], from[1]);
 	}
 	close(to[0]);
 	close(from[1]);
@@ -181,6 +181,6 @@ Test(stops, onlookers_see_one_version_or_the_other, .timeout = 60)
 {
 	for (unsigned i = 1; i <= 10; i++) {
 		if (i != 8)
-			look_all_the_time(&scenarios[i]);
+			watch_all(&scenarios[i]);
 	}
 }

@@ -51,7 +51,7 @@ static unsigned refused, taken;
 
 /* Opens the table and reads all of it: versions before `from` are right, the others are right or
  * damaged. */
-static void look(int64_t from, const char *what)
+static void read_all(int64_t from, const char *what)
 {
 	tdl_error error = { 0 };
 	tdl_table *table;
@@ -85,11 +85,11 @@ static void look(int64_t from, const char *what)
 }
 
 /* With every version refused that was changed, and those behind it. */
-static void look_refused(int64_t from, const char *what)
+static void read_refused(int64_t from, const char *what)
 {
 	unsigned before = taken;
 
-	look(from, what);
+	read_all(from, what);
 	cr_assert_eq(taken, before, "%s: nobody noticed", what);
 }
 
@@ -108,9 +108,9 @@ Test(tamper, every_bit_of_every_commit, .timeout = 100)
 					 (int)version, at, bit);
 				/* The first line tells of the commit, the others make it. */
 				if (at > first)
-					look_refused(version, what);
+					read_refused(version, what);
 				else
-					look(version, what);
+					read_all(version, what);
 				text[at] ^= (char)(1 << bit);
 			}
 		}
@@ -118,7 +118,7 @@ Test(tamper, every_bit_of_every_commit, .timeout = 100)
 		free(text);
 	}
 	cr_assert_gt(refused, taken);
-	look(VERSIONS, "after all");
+	read_all(VERSIONS, "after all");
 }
 
 Test(tamper, every_cut)
@@ -130,7 +130,7 @@ Test(tamper, every_cut)
 		for (size_t cut = 0; cut < n; cut++) {
 			put_bytes(commit_path("t", version), text, cut);
 			snprintf(what, sizeof what, "commit %d cut at %zu", (int)version, cut);
-			look_refused(version, what);
+			read_refused(version, what);
 		}
 		put_bytes(commit_path("t", version), text, n);
 		free(text);
@@ -184,11 +184,11 @@ Test(tamper, every_line_dropped_doubled_and_swapped)
 			put_lines(version, lines, lengths, dropped);
 			snprintf(what, sizeof what, "commit %d without line %u", (int)version,
 				 at + 1);
-			look_refused(version, what);
+			read_refused(version, what);
 			put_lines(version, lines, lengths, doubled);
 			snprintf(what, sizeof what, "commit %d with line %u twice", (int)version,
 				 at + 1);
-			look_refused(version, what);
+			read_refused(version, what);
 			for (unsigned other = at + 1; other < count; other++) {
 				int order[20];
 
@@ -198,13 +198,13 @@ Test(tamper, every_line_dropped_doubled_and_swapped)
 				put_lines(version, lines, lengths, order);
 				snprintf(what, sizeof what, "commit %d, lines %u and %u swapped",
 					 (int)version, at + 1, other + 1);
-				look_refused(version, what);
+				read_refused(version, what);
 			}
 		}
 		put_bytes(commit_path("t", version), text, strlen(text));
 		free(text);
 	}
-	look(VERSIONS, "after all");
+	read_all(VERSIONS, "after all");
 }
 
 Test(tamper, lines_and_bytes_put_in)
@@ -229,7 +229,7 @@ Test(tamper, lines_and_bytes_put_in)
 				    extra[i], at);
 				snprintf(what, sizeof what, "commit %d, %zu put in at %zd",
 					 (int)version, i, at - text);
-				look_refused(version, what);
+				read_refused(version, what);
 				if (*at == '\0')
 					break;
 			}
@@ -251,7 +251,7 @@ static char *part_of(int64_t version)
 	return path;
 }
 
-static void look_at_holders(const bool holds[VERSIONS], const char *what)
+static void check_holders(const bool holds[VERSIONS], const char *what)
 {
 	tdl_table *table = open_table("t");
 	tdl_error error;
@@ -296,31 +296,31 @@ Test(tamper, data_files, .timeout = 30)
 				continue;
 			cut_to(path, size);
 			snprintf(what, sizeof what, "%zu bytes for %zu", size, n);
-			look_at_holders(holds, what);
+			check_holders(holds, what);
 			put_bytes(path, bytes, n);
 		}
 		/* The last byte is known without a look. */
 		bytes[n - 1] = ' ';
 		put_bytes(path, bytes, n);
-		look_at_holders(holds, "no newline");
+		check_holders(holds, "no newline");
 		bytes[n - 1] = '\n';
 		put_bytes("elsewhere", bytes, n);
 		unlink(path);
-		look_at_holders(holds, "missing");
+		check_holders(holds, "missing");
 		cr_assert_eq(symlink(in_scratch("elsewhere"), path), 0);
-		look_at_holders(holds, "a link");
+		check_holders(holds, "a link");
 		unlink(path);
 		cr_assert_eq(mkfifo(path, 0666), 0);
-		look_at_holders(holds, "a FIFO");
+		check_holders(holds, "a FIFO");
 		unlink(path);
 		cr_assert_eq(mkdir(path, 0777), 0);
-		look_at_holders(holds, "a directory");
+		check_holders(holds, "a directory");
 		rmdir(path);
 		put_bytes(path, bytes, n);
 		free(bytes);
 		free(path);
 	}
-	look(VERSIONS, "after all");
+	read_all(VERSIONS, "after all");
 }
 
 /* ---- Commits of others --------------------------------------------------------------------- */
@@ -340,7 +340,7 @@ static int watch(enum tdl__op op, const char *name)
 }
 
 /* A version of a foreign table may become another one, but a possible one. */
-static void look_at_foreign(const char *what)
+static void check_foreign(const char *what)
 {
 	tdl_error error;
 	tdl_table *table;
@@ -393,7 +393,7 @@ Test(tamper, foreign_commits, .timeout = 100)
 				put_bytes(commit_path("f", version), text, n);
 				snprintf(what, sizeof what, "commit %d, byte %zu is %#x",
 					 (int)version, at, (unsigned char)text[at]);
-				look_at_foreign(what);
+				check_foreign(what);
 			}
 			text[at] = was;
 		}

@@ -189,7 +189,7 @@ Test(publish, exists_may_be_our_own_success_for_an_overwrite)
 }
 
 /* Answers that were lost on the way: the link is there, and an error says that it is not. */
-static int lost_answer, lost_look;
+static int lost_answer, lost_stat;
 
 static int lie(enum tdl__op op, const char *name)
 {
@@ -204,7 +204,7 @@ static int lie(enum tdl__op op, const char *name)
 		return lost_answer;
 	}
 	if (op == TDL__OP_STAT && linked) {
-		answer = lost_look;
+		answer = lost_stat;
 		linked = false;
 	}
 	return answer;
@@ -241,7 +241,7 @@ Test(publish, an_error_that_may_hide_a_success_is_no_failure)
 	int r;
 
 	lost_answer = ETIMEDOUT;
-	lost_look = ETIMEDOUT;
+	lost_stat = ETIMEDOUT;
 	tdl__sys_hook = lie;
 	r = try_write(table, TDL_APPEND, ROW_2, &version, &error);
 	tdl__sys_hook = NULL;

@@ -276,8 +276,8 @@ Test(tree, a_record_is_as_long_as_its_text)
 }
 
 /* Looks a name up; returns the code. */
-static int look(struct tdfs_node directory, const char *name, struct tdfs_node *node,
-		enum tdfs_lasting *lasting)
+static int lookup(struct tdfs_node directory, const char *name, struct tdfs_node *node,
+		  enum tdfs_lasting *lasting)
 {
 	return tdfs_tree_lookup(&tree, directory, name, node, lasting, &error);
 }
@@ -288,7 +288,7 @@ static void leads(struct tdfs_node directory, const char *name, enum tdfs_kind k
 	enum tdfs_lasting lasting;
 	struct tdfs_node node;
 
-	cr_assert_eq(look(directory, name, &node, &lasting), 0, "%s: %s", name, error.message);
+	cr_assert_eq(lookup(directory, name, &node, &lasting), 0, "%s: %s", name, error.message);
 	cr_assert_eq(node.kind, kind, "%s", name);
 	cr_assert_eq(node.version, version, "%s", name);
 	cr_assert_eq(lasting, wanted, "%s", name);
@@ -347,12 +347,12 @@ Test(tree, names_that_are_none)
 	open_table();
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		if (strcmp(names[i], "latest") != 0)
-			cr_assert_eq(look(root, names[i], &node, &lasting), TDL_ERR_NOT_FOUND, "%s",
-				     names[i]);
-		if (strcmp(names[i], "v1.json") != 0)
-			cr_assert_eq(look(history, names[i], &node, &lasting), TDL_ERR_NOT_FOUND,
+			cr_assert_eq(lookup(root, names[i], &node, &lasting), TDL_ERR_NOT_FOUND,
 				     "%s", names[i]);
-		cr_assert_eq(look(incoming, names[i], &node, &lasting), TDL_ERR_NOT_FOUND);
+		if (strcmp(names[i], "v1.json") != 0)
+			cr_assert_eq(lookup(history, names[i], &node, &lasting), TDL_ERR_NOT_FOUND,
+				     "%s", names[i]);
+		cr_assert_eq(lookup(incoming, names[i], &node, &lasting), TDL_ERR_NOT_FOUND);
 	}
 }
 
@@ -380,14 +380,14 @@ Test(tree, behind_a_torn_commit)
 	add(4, 5000, "{\"i\":4}\n");
 	open_table();
 	leads(latest, ".", TDFS_LATEST, 0, TDFS_NOW);
-	cr_assert_eq(look(latest, "data.jsonl", &node, &lasting), TDL_ERR_CORRUPT);
-	cr_assert_eq(look(history, "latest.json", &node, &lasting), TDL_ERR_CORRUPT);
+	cr_assert_eq(lookup(latest, "data.jsonl", &node, &lasting), TDL_ERR_CORRUPT);
+	cr_assert_eq(lookup(history, "latest.json", &node, &lasting), TDL_ERR_CORRUPT);
 	leads(root, "v2", TDFS_VERSION, 2, TDFS_FOR_EVER);
 	leads(root, "v3", TDFS_VERSION, 3, TDFS_NOW);
 	leads(root, "v4", TDFS_VERSION, 4, TDFS_NOW);
-	cr_assert_eq(look(root, "v5", &node, &lasting), TDL_ERR_NOT_FOUND);
+	cr_assert_eq(lookup(root, "v5", &node, &lasting), TDL_ERR_NOT_FOUND);
 	stat_of(TDFS_VERSION, 4, TDFS_NOW);
-	cr_assert_eq(look(v3, "data.jsonl", &node, &lasting), 0);
+	cr_assert_eq(lookup(v3, "data.jsonl", &node, &lasting), 0);
 	cr_assert_eq(tdfs_tree_stat(&tree, node, &st, &lasting, &error), TDL_ERR_CORRUPT);
 	cr_assert_eq(stat_of(TDFS_DATA, 2, TDFS_FOR_EVER).st_size, 16);
 }
@@ -469,7 +469,7 @@ Test(tree, names_in_listings_have_the_numbers_they_lead_to)
 
 		for (uint64_t offset = 0; tdfs_tree_entry(&tree, directory, offset, &entry) > 0;
 		     offset = entry.next) {
-			cr_assert_eq(look(directory, entry.name, &node, &lasting), 0);
+			cr_assert_eq(lookup(directory, entry.name, &node, &lasting), 0);
 			cr_assert_eq(tdfs_node_ino(node), tdfs_node_ino(entry.node), "%s",
 				     entry.name);
 		}
