@@ -373,6 +373,41 @@ TDL_API int tdl_snapshot_diff(tdl_snapshot *old_version, tdl_snapshot *new_versi
 			      const tdl_diff_options *options, uint64_t *removed, uint64_t *added,
 			      tdl_error *error);
 
+/* ---- Changes ------------------------------------------------------------------------------ */
+
+/*
+ * What a version changed against the one before it, as text: each row that it took away or added,
+ * a line each, as it is stored, with
+ *     "_change_type":"insert","_commit_version":7,"_commit_timestamp":1795978989788,
+ * behind its '{'; the type is "delete" or "insert", the time tdl_version_info.time. Rows that were
+ * taken away come first, in the order of the version before, then the added ones in that of this
+ * one. A data file that both versions have changed nothing; of another one every row did.
+ * Lines of a data file that do not begin with '{' stand there as they are. Immutable and counted.
+ */
+typedef struct tdl_changes tdl_changes;
+
+/*
+ * Opens the changes of a version, or of the newest (TDL_LATEST). After an append it costs as much
+ * as the data files that were added, else as all data files of both versions, in memory; only the
+ * last byte of files of other writers is read. Errors: as tdl_snapshot_open() and
+ * tdl_snapshot_size(); UNSUPPORTED where the table has or had a column of one of the three names.
+ * End it with tdl_changes_unref().
+ */
+TDL_API int tdl_changes_open(tdl_table *table, int64_t version, tdl_changes **changes,
+			     tdl_error *error);
+TDL_API tdl_changes *tdl_changes_ref(tdl_changes *changes);
+TDL_API void tdl_changes_unref(tdl_changes *changes);
+TDL_API int64_t tdl_changes_version(const tdl_changes *changes);
+/* Its length in bytes. */
+TDL_API uint64_t tdl_changes_size(const tdl_changes *changes);
+/*
+ * Reads up to `count` bytes at `offset`; *got is less than `count` only at the end. Data files are
+ * compared with their checksums as by tdl_snapshot_read(). Errors: as that one; CORRUPT too for a
+ * data file with more or fewer rows than the log says, at the latest where it ends.
+ */
+TDL_API int tdl_changes_read(tdl_changes *changes, void *buffer, size_t count, uint64_t offset,
+			     size_t *got, tdl_error *error);
+
 /* ---- Commits ------------------------------------------------------------------------------ */
 
 #define TDL_COMMIT_MESSAGE_MAX 65536

@@ -22,7 +22,7 @@ _tinydelta() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "create append overwrite read describe history \
+        mapfile -t COMPREPLY < <(compgen -W "create append overwrite read describe history changes \
             diff restore vacuum check recover --help --version" -- "$current")
         return
     fi

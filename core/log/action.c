@@ -325,10 +325,11 @@ static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error
 		CRC32C,
 		BLOCKS,
 		ROWS,
+		DATA_CHANGE,
 		COUNT
 	};
-	static const char *const names[COUNT] = { "path",   "size",   "numRecords",
-						  "crc32c", "blocks", "rows" };
+	static const char *const names[COUNT] = { "path",   "size", "numRecords", "crc32c",
+						  "blocks", "rows", "dataChange" };
 	tdl__action action = { .is_add = is_add };
 	tdl__span values[COUNT];
 	uint64_t crc;
@@ -343,6 +344,8 @@ static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error
 			"the path of a data file is no text", error);
 	if (r < 0)
 		return r;
+	action.no_change =
+		values[DATA_CHANGE].p != NULL && tdl__json_kind(values[DATA_CHANGE]) == 'f';
 	if (is_add) {
 		const char *path = tdl__commit_string(commit, action.path);
 

@@ -28,6 +28,7 @@ typedef struct tdl__sums {
 /* What a commit adds or removes. */
 typedef struct tdl__action {
 	bool is_add;
+	bool no_change; /* says "dataChange":false: rows were moved, none came or went */
 	bool has_crc, has_blocks, has_rows; /* none without those before it */
 	uint32_t crc;			    /* CRC-32C of the data file's bytes */
 	size_t path;			    /* where in the commit's strings; NUL-terminated */

@@ -9,6 +9,7 @@
 
 #include "error.h"
 #include "sys.h"
+#include "table/snapshot.h"
 #include "table/table.h"
 
 struct tdl_snapshot {
@@ -353,6 +354,54 @@ static int describe_alone(tdl_snapshot *snapshot, uint64_t index, struct piece *
 	};
 	pthread_rwlock_unlock(&history->lock);
 	return 0;
+}
+
+void tdl__snapshot_list(const tdl_snapshot *snapshot, uint32_t *list, uint32_t *count)
+{
+	*list = snapshot->version.list;
+	*count = snapshot->version.files;
+}
+
+tdl__sums tdl__snapshot_sums(const tdl_snapshot *snapshot, uint64_t index)
+{
+	tdl__history *history = &snapshot->table->history;
+	tdl__sums sums;
+
+	pthread_rwlock_rdlock(&history->lock);
+	index += history->files.lists[snapshot->version.list].first;
+	sums = tdl__filelist_sums(&history->files, index);
+	pthread_rwlock_unlock(&history->lock);
+	return sums;
+}
+
+int tdl__snapshot_lacks_newline(tdl_snapshot *snapshot, uint64_t index, bool *no_eol,
+				tdl_error *error)
+{
+	tdl__history *history = &snapshot->table->history;
+	struct piece piece;
+	tdl_error why;
+	uint64_t at;
+	bool known;
+	int r;
+
+	pthread_rwlock_rdlock(&history->lock);
+	at = history->files.lists[snapshot->version.list].first + index;
+	known = (history->files.flags[at] & TDL__FILE_EOL_KNOWN) != 0;
+	*no_eol = (history->files.flags[at] & TDL__FILE_NO_EOL) != 0;
+	pthread_rwlock_unlock(&history->lock);
+	if (known)
+		return 0;
+	r = describe_alone(snapshot, index, &piece, error);
+	if (r < 0)
+		return r;
+	r = read_last_byte(snapshot, &piece, no_eol, &why);
+	if (r < 0)
+		return in_version(snapshot, r, &why, error);
+	pthread_rwlock_wrlock(&history->lock);
+	if (!tdl__filelist_set_eol(&history->files, at, *no_eol))
+		r = tdl__fail_nomem(error);
+	pthread_rwlock_unlock(&history->lock);
+	return r;
 }
 
 int tdl_snapshot_present(tdl_snapshot *snapshot, tdl_error *error)

@@ -7,8 +7,8 @@ import harness
 from harness import SOURCE, TestCase
 
 COMMANDS = (
-    *("create", "append", "overwrite", "read", "describe", "history", "diff", "restore", "vacuum"),
-    *("check", "recover"),
+    *("create", "append", "overwrite", "read", "describe", "history", "diff", "changes", "restore"),
+    *("vacuum", "check", "recover"),
 )
 OPTION = r"(?m)^  (?:-[a-z], )?(--[a-z-]+)"
 PAGE = SOURCE / "core" / "command" / "tinydelta.1"

@@ -10,7 +10,7 @@ from harness import TestCase
 
 COMMANDS = (
     *("create", "append", "overwrite", "read", "describe", "history", "diff", "restore", "vacuum"),
-    *("check", "recover"),
+    *("check", "recover", "changes"),
 )
 
 
@@ -51,7 +51,7 @@ class Usage(TestCase):
         self.misuse("create", says="missing arguments: TABLE NAME:TYPE...")
         self.misuse("create", "T", says="missing arguments: TABLE NAME:TYPE...")
         for command in COMMANDS[1:]:
-            operands = {"diff": "TABLE A B", "restore": "TABLE VERSION"}.get(command, "TABLE")
+            operands = {"diff": "TABLE A B", "restore": "TABLE VERSION", "changes": "TABLE [A] [B]"}.get(command, "TABLE")
             self.misuse(command, says=f"missing arguments: {operands}")
         self.misuse("history", "T", "U", says="unexpected argument: U")
         self.misuse("read", "--", says="missing arguments: TABLE")
@@ -108,6 +108,7 @@ class Usage(TestCase):
             "restore": {"version": (0, 1), "read-version": (0, 1), "message": ("a", "b")},
             "vacuum": {"older-than": (1, 2), "color": ("auto", "never")},
             "recover": {"from": ("a", "b")},
+            "changes": {},
             "check": {"version": (0, 1), "older-than": (1, 2), "color": ("auto", "never")},
         }
         for command in COMMANDS[1:]:
