@@ -583,8 +583,9 @@ TDL_API int tdl_table_recover(tdl_table *table, const char *folder, unsigned *co
 
 /*
  * Makes an empty staged file. `name` is kept in its file name on disk, so that it is known after
- * a crash; it may be any file name of at most TDL_STAGED_NAME_MAX bytes. Several may have the
- * same name. Thread-safe for one staging. Errors: IO, NOMEM, LIMIT (the name).
+ * a crash; it may be any file name. One of more than TDL_STAGED_NAME_MAX bytes is kept without its
+ * middle, one of more than 255 is refused. Several may have the same name. Thread-safe for one
+ * staging. Errors: IO, NOMEM, LIMIT (the name).
  */
 #define TDL_STAGED_NAME_MAX 222
 TDL_API int tdl_staged_create(tdl_staging *staging, const char *name, tdl_staged **file,

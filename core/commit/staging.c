@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -18,6 +19,7 @@
 
 #define ID_MAX	  100
 #define LOCK_FILE ".lock"
+#define NAME_TAIL 32 /* bytes of the end of a long name that are kept */
 
 /* ---- Names --------------------------------------------------------------------------------- */
 
@@ -474,22 +476,50 @@ tdl_staged *tdl__staged_new(tdl_staging *staging, char *file_name)
 	return file;
 }
 
+/* Whether a character of UTF-8 goes on with this byte. */
+static bool goes_on(char byte)
+{
+	return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+/* The file's name in the folder. Of a long name the middle is left out: the beginning and the end
+ * say whether it is temporary. To be freed; NULL: no memory. */
+static char *file_name_of(const char *hex, const char *name)
+{
+	size_t length = name != NULL ? strlen(name) : 0;
+	size_t head = TDL_STAGED_NAME_MAX - NAME_TAIL, tail;
+	char *made = NULL;
+	int n;
+
+	if (name == NULL)
+		return strdup(hex);
+	if (length <= TDL_STAGED_NAME_MAX)
+		return asprintf(&made, "%s-%s", hex, name) < 0 ? NULL : made;
+	tail = length - NAME_TAIL;
+	for (int i = 0; i < 3 && goes_on(name[head]); i++)
+		head--;
+	for (int i = 0; i < 3 && goes_on(name[tail]); i++)
+		tail++;
+	n = asprintf(&made, "%s-%.*s%s", hex, (int)head, name, name + tail);
+	return n < 0 ? NULL : made;
+}
+
 static int create(tdl_staging *staging, const char *hex, const char *name, tdl_staged **out,
 		  tdl_error *error)
 {
-	size_t room = 34 + (name != NULL ? strlen(name) : 0);
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
-	tdl_staged *file = tdl__staged_new(staging, malloc(room));
+	char random[TDL__HEX_MAX];
+	tdl_staged *file;
 	int why;
 
+	if (hex == NULL) {
+		tdl__random_hex(random);
+		hex = random;
+	}
+	file = tdl__staged_new(staging, file_name_of(hex, name));
 	if (file == NULL)
 		return tdl__fail_nomem(error);
-	if (hex != NULL)
-		memcpy(file->hex, hex, TDL__HEX_MAX);
-	else
-		tdl__random_hex(file->hex);
-	snprintf(file->file_name, room, "%s%s%s", file->hex, name != NULL ? "-" : "",
-		 name != NULL ? name : "");
+	memcpy(file->hex, hex, TDL__HEX_MAX);
 	why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
 	/* A failed commit of the same file can have left it behind. */
 	if (why == EEXIST && name == NULL && tdl__sys_unlink(staging->dir, file->file_name) == 0)
@@ -539,7 +569,7 @@ int tdl__staged_secure(tdl_staged *file, bool *again, tdl_error *error)
 
 static int check_name(const char *name, tdl_error *error)
 {
-	if (strlen(name) > TDL_STAGED_NAME_MAX) {
+	if (strlen(name) > NAME_MAX) {
 		tdl__fail_errno(error, ENAMETOOLONG, "%.80s...", name);
 		if (error != NULL)
 			error->code = TDL_ERR_LIMIT;
@@ -593,7 +623,8 @@ int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error)
 		return r;
 	if (file->file_name == NULL)
 		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
-	if (asprintf(&renamed, "%s-%s", file->hex, name) < 0)
+	renamed = file_name_of(file->hex, name);
+	if (renamed == NULL)
 		return tdl__fail_nomem(error);
 	pthread_mutex_lock(&file->lock);
 	why = tdl__sys_rename(file->staging->dir, file->file_name, file->staging->dir, renamed,

@@ -4,6 +4,7 @@
  * and going. Knows nothing of when a file is finished.
  */
 #include <errno.h>
+#include <limits.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -413,6 +414,11 @@ void tdfs_error_file_set(struct tdfs_incoming *in, struct tdfs_staged *staged, c
 	if (!error_file || asprintf(&name, "%s" TDFS_ERROR_SUFFIX, staged->node.name) < 0) {
 		free(error_file);
 		return; /* the log has it */
+	}
+	if (strlen(name) > NAME_MAX) {
+		free(error_file);
+		free(name);
+		return;
 	}
 	error_file->node.kind = TDFS_ERROR_FILE;
 	/* It may quote what is in the staged file. */

@@ -4,8 +4,11 @@
  */
 #include "incoming/name_rules.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "tinydelta.h"
 
 static bool ends_in(const char *name, const char *suffix)
 {
@@ -27,6 +30,11 @@ bool tdfs_name_is_temporary(const char *name)
 		if (ends_in(name, suffixes[i]))
 			return true;
 	return false;
+}
+
+bool tdfs_name_is_too_long(const char *name)
+{
+	return strlen(name) > (tdfs_name_is_temporary(name) ? NAME_MAX : TDL_STAGED_NAME_MAX);
 }
 
 bool tdfs_name_is_error_file(const char *name)

@@ -10,6 +10,10 @@
  * are kept aside. */
 bool tdfs_name_is_temporary(const char *name);
 
+/* A name that is too long for a file there. Temporary ones have room for what programs put before
+ * and behind the name that the file will get. */
+bool tdfs_name_is_too_long(const char *name);
+
 #define TDFS_ERROR_SUFFIX ".error"
 
 /* NAME.error: where the reason of a refusal is read; no staged file may be called so. */

@@ -4,6 +4,7 @@
  * cause. Knows nothing of FUSE or of /proc.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +201,7 @@ static void move_error_file(struct tdfs_incoming *in, struct tdfs_staged *staged
 	before = tdfs_error_file_of(tdfs_inode_by_name(in, name));
 	if (before && before->removed)
 		tdfs_error_file_end(in, before);
-	if (tdfs_inode_by_name(in, name) ||
+	if (strlen(name) > NAME_MAX || tdfs_inode_by_name(in, name) ||
 	    tdfs_inode_set_name(in, &staged->error_file->node, name) != 0)
 		tdfs_error_file_clear(in, staged);
 	free(name);
@@ -371,7 +372,7 @@ int tdfs_incoming_rename(struct tdfs_incoming *in, const struct tdfs_caller *cal
 
 	if (flags & ~RENAME_NOREPLACE)
 		return EINVAL;
-	if (strlen(to) > TDL_STAGED_NAME_MAX)
+	if (tdfs_name_is_too_long(to))
 		return ENAMETOOLONG;
 	if (tdfs_name_is_error_file(to) || tdfs_name_is_error_file(from))
 		return EPERM;

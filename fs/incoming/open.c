@@ -117,7 +117,7 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	struct tdfs_staged *staged;
 	int why;
 
-	if (strlen(name) > TDL_STAGED_NAME_MAX)
+	if (tdfs_name_is_too_long(name))
 		return ENAMETOOLONG;
 	if (tdfs_name_is_error_file(name))
 		return EPERM;

@@ -35,6 +35,8 @@ COPY = [
     Row("cp_odd_names", 'for n in "a b" "#x" "$(printf "x\\ny")" "$(printf "\\377")" v3 latest; do'
         ' cp "$F" "$I/$n" || exit; done; cp -- "$F" "$I/-o"', versions=7, rows=7),
     Row("cp_long_name", 'cp "$F" "$I/$(printf %0222d 0)" && ! cp "$F" "$I/$(printf %0223d 0)"'),
+    Row("rsync_long_name", 'N=$(printf %0222d 0); cp "$F" "$S/$N" && rsync "$S/$N" "$I/" && cp "$F" "$S/0$N"'
+        ' && ! rsync "$S/0$N" "$I/" 2>/dev/null && rm "$S/0$N" "$S/$N"'),
     Row("cp_temporary", 'cp "$F" "$I/.$N" && cp "$F" "$I/$N.part" && mv "$I/.$N" "$I/$N"',
         left=("N.part",), bad=1, bad_left=(".N", "N.part", ".N.error")),
     Row("cp_after_reading", 'for i in {1..50}; do cat "$M/v0/data.jsonl"; done; cp "$F" "$I/$N"', bad=1),
@@ -116,7 +118,8 @@ RSYNC = [
     # From another file system rsync does not rename but copy.
     Row("rsync_temp_dir", 'mkdir t; rsync --temp-dir="$S/t" "$F" "$I/$N"', bad=23),
     # It wants a folder in incoming/; where there is none it says so, and ends with 0.
-    Row("rsync_delay_updates", 'rsync --delay-updates "$F" "$I/$N" 2>&1 | grep -q "Unable to create"', versions=0),
+    # It ends with 0, with nothing copied.
+    Row("rsync_delay_updates", 'rsync --delay-updates "$F" "$I/$N" 2> err && grep -q "Unable to create partial-dir" err', versions=0),
     Row("rsync_empty", 'rsync /dev/null "$I/"; rsync "$F" "$I/$N"'),
     Row("rsync_ssh_like", 'rsync -az --rsh="sh -c \'shift; exec sh -c \\"\\$*\\"\' sh" "$F" "host:$I/$N"', bad=23, bad_left=()),
     # 1 MiB/s: it is still writing when it is ended.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which names in incoming/ mean something. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "incoming/name_rules.h"
 
@@ -20,6 +21,27 @@ Test(names, temporary)
 		cr_expect(tdfs_name_is_temporary(yes[i]), "%s", yes[i]);
 	for (size_t i = 0; i < sizeof no / sizeof *no; i++)
 		cr_expect(!tdfs_name_is_temporary(no[i]), "%s", no[i]);
+}
+
+Test(names, too_long)
+{
+	char name[300];
+
+	memset(name, 'n', sizeof name);
+	name[222] = '\0';
+	cr_expect(!tdfs_name_is_too_long(name));
+	name[222] = 'n';
+	name[223] = '\0';
+	cr_expect(tdfs_name_is_too_long(name));
+	/* Whatever rsync puts round a name that is not. */
+	name[0] = '.';
+	cr_expect(!tdfs_name_is_too_long(name));
+	name[223] = 'n';
+	name[255] = '\0';
+	cr_expect(!tdfs_name_is_too_long(name));
+	name[255] = 'n';
+	name[256] = '\0';
+	cr_expect(tdfs_name_is_too_long(name));
 }
 
 Test(names, error_files)

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,12 +155,12 @@ Test(staging, names)
 {
 	static const char *const refused[] = { "", "a/b", "/" };
 	tdl_staging *staging = open_staging();
-	char longest[TDL_STAGED_NAME_MAX + 2], *names;
+	char longest[NAME_MAX + 2], *names;
 	tdl_staged *file, *other;
 	struct stat st;
 
 	memset(longest, 'n', sizeof longest);
-	longest[TDL_STAGED_NAME_MAX + 1] = '\0';
+	longest[NAME_MAX + 1] = '\0';
 	cr_assert_eq(tdl_staged_create(staging, longest, &file, &error), TDL_ERR_LIMIT);
 	cr_assert_eq(error.code, TDL_ERR_LIMIT);
 	longest[TDL_STAGED_NAME_MAX] = '\0';
@@ -172,6 +173,19 @@ Test(staging, names)
 	free(names);
 	longest[TDL_STAGED_NAME_MAX] = 'n';
 	cr_assert_eq(tdl_staged_rename(file, longest, &error), TDL_ERR_LIMIT);
+	/* The middle of a long one is left out, between two characters. */
+	longest[0] = '.';
+	memcpy(longest + 189, "\xc3\xa4", 2);
+	memcpy(longest + NAME_MAX - 33, "\xe2\x82\xac", 3);
+	strcpy(longest + NAME_MAX - 4, ".tmp");
+	cr_assert_eq(tdl_staged_rename(file, longest, &error), 0);
+	names = staged_names(staging);
+	cr_expect_eq(strlen(names), 32 + 1 + 189 + 30 + 1);
+	cr_expect_eq(names[33], '.');
+	cr_expect_eq(names[33 + 189], 'n');
+	cr_expect_str_eq(names + strlen(names) - 5, ".tmp\n");
+	free(names);
+	cr_assert_eq(tdl_staged_rename(file, "b\nc", &error), 0);
 	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
 		cr_assert_eq(tdl_staged_create(staging, refused[i], &other, &error),
 			     TDL_ERR_MISUSE);
