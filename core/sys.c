@@ -93,7 +93,7 @@ int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd)
 int tdl__sys_temporary(int *fd, const char **folder)
 {
 	const char *where = secure_getenv("TMPDIR");
-	_cleanup_free_ char *path = NULL;
+	char *path CLEANUP(tdl__free_at) = NULL;
 	int why, got;
 
 	*folder = where != NULL && *where != '\0' ? where : "/tmp";
@@ -117,7 +117,7 @@ int tdl__sys_temporary(int *fd, const char **folder)
  * same, since no component is ".." and none may be a link. */
 static int open_by_component(int dir, const char *path, int flags)
 {
-	_cleanup_close_ int at = -1;
+	int at CLEANUP(tdl__close_at) = -1;
 	char name[256];
 
 	for (;;) {
@@ -151,7 +151,7 @@ int tdl__sys_open_beneath(int dir, const char *path, int *fd, struct stat *st)
 		.flags = (uint64_t)flags,
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
 	};
-	_cleanup_close_ int got = -1;
+	int got CLEANUP(tdl__close_at) = -1;
 	int why = before(TDL__OP_OPEN, path);
 	unsigned tries = 0;
 
@@ -245,7 +245,7 @@ int tdl__sys_put(int fd, const void *bytes, size_t n)
 
 int tdl__sys_copy(int from, int to, uint64_t n)
 {
-	_cleanup_free_ char *buffer = NULL;
+	char *buffer CLEANUP(tdl__free_at) = NULL;
 	const size_t piece = (size_t)1 << 20;
 	off_t at = 0;
 
@@ -483,8 +483,8 @@ static void close_dir(DIR **dir)
 
 int tdl__sys_list(int dir, bool (*each)(void *context, const char *name), void *context)
 {
-	__attribute__((cleanup(close_dir))) DIR *stream = NULL;
-	_cleanup_close_ int fd = -1;
+	DIR *stream CLEANUP(close_dir) = NULL;
+	int fd CLEANUP(tdl__close_at) = -1;
 	int why = before(TDL__OP_LIST, ".");
 
 	if (why != 0)

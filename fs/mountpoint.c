@@ -55,7 +55,7 @@ struct mount_line {
 static bool mounted_at(const char *path, struct mount_line *found)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
-	_cleanup_free_ char *text = NULL;
+	char *text CLEANUP(tdl__free_at) = NULL;
 	struct tdl__mount mount;
 	size_t size = 0;
 

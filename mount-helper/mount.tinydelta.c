@@ -20,6 +20,7 @@
 #include "mounts.h"
 #include "remount.h"
 #include "status.h"
+#include "util/util.h"
 
 #define FUSE_TYPE "fuse.tinydeltafs"
 
@@ -184,16 +185,11 @@ static int enter_namespace(const char *namespace, char *why, size_t size)
 	return result;
 }
 
-static void free_text(char **text)
-{
-	free(*text);
-}
-
 /* Whether one of ours is the uppermost mount on the directory; of `table`, where that is given. */
 static bool is_mounted(const char *directory, const char *table)
 {
-	char *place __attribute__((cleanup(free_text))) = realpath(directory, NULL);
-	char *source __attribute__((cleanup(free_text))) = NULL;
+	char *place CLEANUP(tdl__free_at) = realpath(directory, NULL);
+	char *source CLEANUP(tdl__free_at) = NULL;
 	struct mounted mounted;
 	FILE *mounts;
 	bool found;

@@ -79,8 +79,8 @@ static bool find(const tdl__filelist *files, struct live *live, size_t count, ui
 static int compare_lists(const tdl__filelist *files, uint64_t first_before, uint32_t before,
 			 uint64_t first_after, uint32_t after, tdl__difference *difference)
 {
-	_cleanup_free_ struct live *live = calloc((size_t)before + 1, sizeof *live);
-	_cleanup_free_ bool *stays = calloc((size_t)before + 1, sizeof *stays);
+	struct live *live CLEANUP(tdl__free_at) = calloc((size_t)before + 1, sizeof *live);
+	bool *stays CLEANUP(tdl__free_at) = calloc((size_t)before + 1, sizeof *stays);
 
 	if (live == NULL || stays == NULL)
 		return TDL_ERR_NOMEM;
@@ -183,7 +183,7 @@ static size_t keep_others(const tdl__filelist *files, uint64_t first, uint64_t *
 static int filter(tdl_snapshot *before, tdl_snapshot *after, tdl__history *history,
 		  const tdl__commit *commit, tdl__difference *difference, tdl_error *error)
 {
-	_cleanup_free_ struct quiet *quiet = calloc(commit->count + 1, sizeof *quiet);
+	struct quiet *quiet CLEANUP(tdl__free_at) = calloc(commit->count + 1, sizeof *quiet);
 	const tdl__filelist *files = &history->files;
 	uint32_t list, ignored;
 	size_t count = 0;

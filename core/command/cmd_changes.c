@@ -27,8 +27,8 @@ static void free_pages(char **pages)
 /* Returns false with the failure reported, behind the lines before it. */
 static bool print_changes(tdl_table *table, int64_t version)
 {
-	tdl_changes *changes AUTO(unref_changes) = NULL;
-	char *pages AUTO(free_pages) = NULL;
+	tdl_changes *changes CLEANUP(unref_changes) = NULL;
+	char *pages CLEANUP(free_pages) = NULL;
 	tdl_error error = { 0 };
 	uint64_t offset = 0;
 	size_t got = PIECE;
@@ -56,7 +56,7 @@ static bool print_changes(tdl_table *table, int64_t version)
 static int run(const struct command *command, char **argv)
 {
 	const struct option options[] = { { 0 } };
-	tdl_table *table AUTO(free_table) = NULL;
+	tdl_table *table CLEANUP(free_table) = NULL;
 	tdl_error error = { 0 };
 	int64_t first = 0, last;
 	size_t count = 0;

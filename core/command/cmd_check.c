@@ -212,8 +212,8 @@ static int run(const struct command *command, char **argv)
 		{ 0 },
 	};
 	tdl_check_options how = { .version = -1, .progress = advance, .context = &begun };
-	struct problems problems AUTO(free_problems) = { 0 };
-	tdl_table *table AUTO(free_table) = NULL;
+	struct problems problems CLEANUP(free_problems) = { 0 };
+	tdl_table *table CLEANUP(free_table) = NULL;
 	tdl_error error = { 0 };
 	int status = arguments_parse(command, options, argv, NULL);
 

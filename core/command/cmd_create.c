@@ -17,11 +17,6 @@ static void free_schema(tdl_schema **schema)
 	tdl_schema_free(*schema);
 }
 
-static void free_text(char **text)
-{
-	free(*text);
-}
-
 /* The path without "." components and slashes that say nothing, as Python's pathlib prints it;
  * two slashes in front are kept. NULL: out of memory. */
 static char *plain_path(const char *path)
@@ -55,8 +50,8 @@ static int run(const struct command *command, char **argv)
 	struct commit_words words = { 0 };
 	const struct option options[] = { COMMIT_OPTIONS(&words), { 0 } };
 	tdl_commit_options how;
-	tdl_schema *schema AUTO(free_schema) = NULL;
-	char *path AUTO(free_text) = NULL, *committed AUTO(free_text) = NULL;
+	tdl_schema *schema CLEANUP(free_schema) = NULL;
+	char *path CLEANUP(tdl__free_at) = NULL, *committed CLEANUP(tdl__free_at) = NULL;
 	tdl_error error = { 0 };
 	size_t count;
 	int status = arguments_parse(command, options, argv, &count);

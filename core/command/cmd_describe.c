@@ -78,8 +78,8 @@ static int run(const struct command *command, char **argv)
 		TERM_OPTION(&color),
 		{ 0 },
 	};
-	tdl_table *table AUTO(free_table) = NULL;
-	tdl_snapshot *snapshot AUTO(unref_snapshot) = NULL;
+	tdl_table *table CLEANUP(free_table) = NULL;
+	tdl_snapshot *snapshot CLEANUP(unref_snapshot) = NULL;
 	const tdl_version_info *info;
 	struct term term;
 	tdl_error error = { 0 };

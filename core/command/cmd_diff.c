@@ -76,8 +76,8 @@ static int run(const struct command *command, char **argv)
 		TERM_OPTION(&color),
 		{ 0 },
 	};
-	tdl_table *table AUTO(free_table) = NULL;
-	tdl_snapshot *a AUTO(unref_snapshot) = NULL, *b AUTO(unref_snapshot) = NULL;
+	tdl_table *table CLEANUP(free_table) = NULL;
+	tdl_snapshot *a CLEANUP(unref_snapshot) = NULL, *b CLEANUP(unref_snapshot) = NULL;
 	int status = arguments_parse(command, options, argv, NULL);
 	tdl_diff_options how = { .progress = on_progress, .context = &printer };
 	uint64_t removed, added;

@@ -83,7 +83,7 @@ static int run(const struct command *command, char **argv)
 		TERM_OPTION(&color),
 		{ 0 },
 	};
-	tdl_table *table AUTO(free_table) = NULL;
+	tdl_table *table CLEANUP(free_table) = NULL;
 	struct term term;
 	tdl_error error = { 0 };
 	int64_t count = INT64_MAX, from = INT64_MIN, to = INT64_MAX;

@@ -90,11 +90,11 @@ static int run(const struct command *command, char **argv)
 		  .text = &text },
 		{ 0 },
 	};
-	tdl_table *table AUTO(free_table) = NULL;
-	tdl_snapshot *snapshot AUTO(unref_snapshot) = NULL;
+	tdl_table *table CLEANUP(free_table) = NULL;
+	tdl_snapshot *snapshot CLEANUP(unref_snapshot) = NULL;
 	tdl_error error = { 0 };
 	int64_t version = TDL_LATEST;
-	struct piece piece AUTO(free_piece) = { 0 };
+	struct piece piece CLEANUP(free_piece) = { 0 };
 	uint64_t files;
 	struct stat st;
 	bool to_file;

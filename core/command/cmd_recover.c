@@ -56,11 +56,6 @@ static const char *folder_of(char *text)
 	return strncmp(text, before, strlen(before)) == 0 ? text + strlen(before) : text;
 }
 
-static void free_text(char **text)
-{
-	free(*text);
-}
-
 static int run(const struct command *command, char **argv)
 {
 	const char *from = NULL;
@@ -76,8 +71,8 @@ static int run(const struct command *command, char **argv)
 		JSON_OPTION(&json),
 		{ 0 },
 	};
-	tdl_table *table AUTO(free_table) = NULL;
-	char *copy AUTO(free_text) = NULL;
+	tdl_table *table CLEANUP(free_table) = NULL;
+	char *copy CLEANUP(tdl__free_at) = NULL;
 	const char *folder = NULL;
 	tdl_error error = { 0 };
 	unsigned count = 0;

@@ -22,7 +22,7 @@ static int run(const struct command *command, char **argv)
 		COMMIT_OPTIONS(&words),
 		{ 0 },
 	};
-	tdl_table *table AUTO(free_table) = NULL;
+	tdl_table *table CLEANUP(free_table) = NULL;
 	tdl_commit_options how;
 	tdl_error error = { 0 };
 	int64_t target, version;

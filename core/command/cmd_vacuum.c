@@ -19,11 +19,6 @@ struct orphans {
 	size_t count;
 };
 
-static void free_text(char **text)
-{
-	free(*text);
-}
-
 static void found(void *context, const char *path)
 {
 	struct orphans *orphans = context;
@@ -76,8 +71,8 @@ static int run(const struct command *command, char **argv)
 		TERM_OPTION(&color),
 		{ 0 },
 	};
-	tdl_table *table AUTO(free_table) = NULL;
-	char *names AUTO(free_text) = NULL;
+	tdl_table *table CLEANUP(free_table) = NULL;
+	char *names CLEANUP(tdl__free_at) = NULL;
 	size_t length = 0;
 	struct orphans orphans = { 0 };
 	struct term term;

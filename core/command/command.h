@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "tinydelta.h"
+#include "util/util.h"
 
 /* Exit statuses: 0 done, 1 refused or failed, 2 wrong use. */
 enum {
@@ -54,7 +55,7 @@ bool report_no_version(const char *path, const char *text);
 int find_version(tdl_table *table, const char *text, int64_t *version);
 #define VERSION_FORMS "7, v7, latest, @TIME, NAME of a tag; ~K behind it: K versions before"
 
-/* For `struct-to-be-freed *x AUTO(...)`. */
+/* For `tdl_table *table CLEANUP(free_table) = NULL`. */
 static inline void free_table(tdl_table **table)
 {
 	tdl_table_free(*table);
@@ -64,7 +65,5 @@ static inline void unref_snapshot(tdl_snapshot **snapshot)
 {
 	tdl_snapshot_unref(*snapshot);
 }
-
-#define AUTO(function) __attribute__((cleanup(function)))
 
 #endif

@@ -114,8 +114,8 @@ int commit_rows(const struct command *command, char **argv, enum tdl_operation o
 		COMMIT_OPTIONS(&words),
 		{ 0 },
 	};
-	tdl_table *table AUTO(free_table) = NULL;
-	struct input input AUTO(close_input) = { .fd = -1 };
+	tdl_table *table CLEANUP(free_table) = NULL;
+	struct input input CLEANUP(close_input) = { .fd = -1 };
 	tdl_commit_options how;
 	tdl_error error = { 0 };
 	int64_t version;

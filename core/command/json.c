@@ -15,7 +15,7 @@ void output_json_string(const char *text)
 {
 	size_t n = strlen(text);
 	size_t quoted = tdl__json_quote_as(TDL__QUOTE_SHOWN, NULL, 0, text, n);
-	_cleanup_free_ char *string = malloc(quoted);
+	char *string CLEANUP(tdl__free_at) = malloc(quoted);
 
 	if (string == NULL) {
 		output_no_memory();

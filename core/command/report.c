@@ -93,7 +93,7 @@ int find_version(tdl_table *table, const char *text, int64_t *version)
 
 bool report_no_version(const char *path, const char *text)
 {
-	tdl_table *table AUTO(free_table) = NULL;
+	tdl_table *table CLEANUP(free_table) = NULL;
 	tdl_error error = { 0 };
 
 	if (tdl_table_open(path, TDL_OPEN_READ_ONLY, &table, &error) < 0)

@@ -117,7 +117,7 @@ int tdl__added_fate(tdl__added *added, const char *hex, enum tdl__fate *fate, td
 
 static int check_bytes(int fd, const struct recorded *recorded, bool *same)
 {
-	_cleanup_free_ char *buffer = malloc(PIECE);
+	char *buffer CLEANUP(tdl__free_at) = malloc(PIECE);
 	uint32_t crc = 0;
 	uint64_t at = 0;
 	struct stat st;
@@ -140,7 +140,7 @@ static int check_bytes(int fd, const struct recorded *recorded, bool *same)
 int tdl__added_mend(tdl__added *added, int dir, const char *name, bool *mended, tdl_error *error)
 {
 	tdl_table *table = added->table;
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	char part[PART_NAME_MAX];
 	struct recorded recorded;
 	struct stat st;

@@ -30,6 +30,5 @@ int tdl__added_fate(tdl__added *added, const char *hex, enum tdl__fate *fate, td
 int tdl__added_mend(tdl__added *added, int dir, const char *name, bool *mended, tdl_error *error);
 
 void tdl__added_clear(tdl__added *added);
-#define _cleanup_added_ __attribute__((cleanup(tdl__added_clear)))
 
 #endif

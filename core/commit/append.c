@@ -111,7 +111,7 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 		      const char *name, const tdl_commit_options *options, int64_t *version,
 		      tdl_error *error)
 {
-	__attribute__((cleanup(cleanup_validator))) tdl__validator *validator = NULL;
+	tdl__validator *validator CLEANUP(cleanup_validator) = NULL;
 	tdl_commit_options exact = options != NULL ? *options : any_version;
 	tdl_version_info head;
 	tdl_staged *file;
@@ -310,7 +310,7 @@ static int prepare(tdl_staged *file, tdl__validator **validator, tdl__part *part
 
 void tdl_staged_prepare(tdl_staged *file)
 {
-	__attribute__((cleanup(cleanup_validator))) tdl__validator *validator = NULL;
+	tdl__validator *validator CLEANUP(cleanup_validator) = NULL;
 	tdl__part part;
 	bool wanted;
 
@@ -370,7 +370,7 @@ static void make_private(tdl_staged *file)
 int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64_t *version,
 		      tdl_error *error)
 {
-	__attribute__((cleanup(cleanup_validator))) tdl__validator *validator = NULL;
+	tdl__validator *validator CLEANUP(cleanup_validator) = NULL;
 	tdl_table *table = file->staging->table;
 	tdl_version_info head;
 	tdl_staged *data;
@@ -440,7 +440,7 @@ int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options
 		      int64_t *version, tdl_error *error)
 {
 	/* What a restore writes into the log stays there: none of it may come from an index. */
-	__attribute__((cleanup(free_table))) tdl_table *replayed = NULL;
+	tdl_table *replayed CLEANUP(free_table) = NULL;
 	tdl_commit_options exact = options != NULL ? *options : any_version;
 	tdl_version_info head;
 	int r = tdl__commit_options_check(options, error);

@@ -141,7 +141,7 @@ static void missing(struct tdl__check *check, int64_t first, int64_t next, int64
 static int check_log(struct tdl__check *check)
 {
 	const tdl__log *log = &check->table->history.log;
-	_cleanup_free_ int64_t *versions = NULL;
+	int64_t *versions CLEANUP(tdl__free_at) = NULL;
 	tdl__commit commit = { 0 };
 	int64_t next = 0, wanted = check->options->version, last;
 	tdl_error why;
@@ -257,8 +257,8 @@ static bool see_folder(void *context, const char *name)
 {
 	struct folder folder = *(struct folder *)context;
 	struct tdl__check *check = folder.check;
-	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
-	_cleanup_close_ int incoming = -1;
+	struct tdl__dead dead CLEANUP(tdl__dead_close) = TDL__DEAD_NONE;
+	int incoming CLEANUP(tdl__close_at) = -1;
 	struct stat st;
 	int why = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
 				O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
@@ -294,8 +294,8 @@ static bool see_folder(void *context, const char *name)
 
 static int check_leftovers(struct tdl__check *check)
 {
-	_cleanup_added_ tdl__added added = { .table = check->table };
-	_cleanup_close_ int incoming = -1;
+	tdl__added added CLEANUP(tdl__added_clear) = { .table = check->table };
+	int incoming CLEANUP(tdl__close_at) = -1;
 	int why, r = tdl_table_vacuum(check->table, &(tdl_vacuum_options){ .dry_run = true },
 				      leftover, check, check->error);
 
@@ -338,7 +338,7 @@ int tdl_table_check(tdl_table *table, const tdl_check_options *options,
 		.error = error,
 	};
 	/* What says that all is well must have seen it: the log, and no index. */
-	__attribute__((cleanup(free_table))) tdl_table *replayed = NULL;
+	tdl_table *replayed CLEANUP(free_table) = NULL;
 	int r = tdl__table_replayed(table, &replayed, error);
 
 	if (r < 0)

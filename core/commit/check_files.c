@@ -81,7 +81,7 @@ static void name_versions(const struct tdl__check *check, const struct item *ite
 {
 	tdl__history *history = &check->table->history;
 	int64_t last = check->options->version >= 0 ? item->version : check->head, first = -1;
-	_cleanup_text_ tdl__text ranges = { 0 };
+	tdl__text ranges CLEANUP(tdl__text_free) = { 0 };
 	uint64_t at = UINT64_MAX;
 	uint32_t list = UINT32_MAX;
 
@@ -251,9 +251,8 @@ static void add_block(struct content *content, const char *bytes, size_t n)
 static int read_content(struct tdl__check *check, int fd, uint64_t size, const tdl_schema *schema,
 			const char *path, struct content *content)
 {
-	__attribute__((cleanup(free_rows))) tdl__rows *rows =
-		tdl__rows_new(schema, path, forget_rows, NULL);
-	_cleanup_free_ char *buffer = malloc(PIECE);
+	tdl__rows *rows CLEANUP(free_rows) = tdl__rows_new(schema, path, forget_rows, NULL);
+	char *buffer CLEANUP(tdl__free_at) = malloc(PIECE);
 
 	if (rows == NULL || buffer == NULL)
 		return ENOMEM;
@@ -353,7 +352,7 @@ static int check_file(struct tdl__check *check, const struct item *item)
 {
 	tdl_table *table = check->table;
 	tdl__history *history = &table->history;
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	struct content content = { 0 };
 	char where[2 * TDL__PATH_MAX];
 	tdl_version_info info;

@@ -16,7 +16,7 @@
  * these, also on failure; 0: none were. */
 static int make_parents(const char *path, size_t *made, tdl_error *error)
 {
-	_cleanup_free_ char *copy = strdup(path);
+	char *copy CLEANUP(tdl__free_at) = strdup(path);
 	char *slash;
 
 	*made = 0;
@@ -43,7 +43,7 @@ static int make_parents(const char *path, size_t *made, tdl_error *error)
 /* Removes the directories above `path` that make_parents() made, where nobody uses them. */
 static void remove_parents(const char *path, size_t made)
 {
-	_cleanup_free_ char *copy = strdup(path);
+	char *copy CLEANUP(tdl__free_at) = strdup(path);
 	char *slash;
 
 	while (made > 0 && copy != NULL && (slash = strrchr(copy, '/')) != NULL &&
@@ -56,12 +56,12 @@ static void remove_parents(const char *path, size_t made)
 /* Makes the names in the directory that holds `path`, and in all above, durable. */
 static int sync_parents(const char *path, tdl_error *error)
 {
-	_cleanup_free_ char *copy = realpath(path, NULL);
+	char *copy CLEANUP(tdl__free_at) = realpath(path, NULL);
 
 	if (copy == NULL)
 		return tdl__fail_errno(error, errno, "cannot resolve %s", path);
 	for (char *slash = strrchr(copy, '/'); slash != NULL; slash = strrchr(copy, '/')) {
-		_cleanup_close_ int fd = -1;
+		int fd CLEANUP(tdl__close_at) = -1;
 		int why;
 
 		slash[slash == copy ? 1 : 0] = '\0';
@@ -98,7 +98,7 @@ static int first_commit(const char *path, const tdl_schema *schema,
 /* Fills a table directory that was just made. */
 static int fill(const char *path, const char *text, size_t length, tdl_error *error)
 {
-	_cleanup_close_ int dir = -1, log_dir = -1;
+	int dir CLEANUP(tdl__close_at) = -1, log_dir CLEANUP(tdl__close_at) = -1;
 	struct stat st;
 	int r, why = tdl__sys_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &dir);
 
@@ -125,7 +125,7 @@ static int fill(const char *path, const char *text, size_t length, tdl_error *er
 int tdl_table_create(const char *path, const tdl_schema *schema, const tdl_commit_options *options,
 		     tdl_error *error)
 {
-	_cleanup_text_ tdl__text text = { 0 };
+	tdl__text text CLEANUP(tdl__text_free) = { 0 };
 	struct stat st;
 	size_t made;
 	int why, r = tdl__commit_options_check(options, error);

@@ -40,7 +40,7 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 		      int64_t read_version, int64_t previous, int64_t restored,
 		      const tdl_commit_options *options)
 {
-	_cleanup_text_ tdl__text info = { 0 };
+	tdl__text info CLEANUP(tdl__text_free) = { 0 };
 	uint64_t count = 0;
 	uint32_t crc;
 
@@ -211,7 +211,7 @@ static int write_temp(const tdl__log *log, int64_t version, const char *text, si
 		      mode_t mode, tdl_table *owner, char name[TDL__LOG_TEMP_MAX], struct stat *st,
 		      tdl_error *error)
 {
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	int why, r = 0;
 
 	tdl__log_temp_name(name, version);
@@ -387,7 +387,7 @@ static void remove_mark(const tdl__part *part, struct linked *linked)
 /* What the name was, for who finds the part after a crash that no commit names. */
 static int leave_mark(const tdl__part *part, struct linked *linked)
 {
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	int why;
 
 	/* One without a name is nobody's but its process's. */
@@ -560,7 +560,7 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 	int again = 0;
 
 	for (;;) {
-		_cleanup_text_ tdl__text text = { 0 };
+		tdl__text text CLEANUP(tdl__text_free) = { 0 };
 		char temp[TDL__LOG_TEMP_MAX];
 		struct base base;
 		struct stat st;
@@ -596,7 +596,7 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int64_t target,
 		 const tdl_commit_options *options, int64_t *version, tdl_error *error)
 {
-	_cleanup_table_lock_ struct tdl__table_lock lock = TDL__TABLE_UNLOCKED;
+	struct tdl__table_lock lock CLEANUP(tdl__table_unlock) = TDL__TABLE_UNLOCKED;
 	char name[PART_NAME_MAX] = "";
 	struct stat dir;
 	struct linked linked = { 0 };

@@ -32,7 +32,7 @@ struct recovery {
 static int open_staged(const struct recovery *recovery, const char *name, int *fd, struct stat *st)
 {
 	const int flags = O_NOFOLLOW | O_NONBLOCK;
-	_cleanup_close_ int got = -1;
+	int got CLEANUP(tdl__close_at) = -1;
 	int why = tdl__sys_open(recovery->from, name, O_RDWR | flags, 0, &got);
 
 	/* It was about to be published, and readable to all, writable to none already. */
@@ -53,7 +53,7 @@ static int open_staged(const struct recovery *recovery, const char *name, int *f
 static int take_over(struct recovery *recovery, const char *name, const char *staged_name)
 {
 	tdl_staging *staging = recovery->staging;
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	tdl_staged *file;
 	tdl_left left;
 	struct stat st;
@@ -218,7 +218,7 @@ static void take_folder(struct recovery *recovery, const char *name, const struc
 static bool recover_folder(void *context, const char *name)
 {
 	struct recovery *recovery = context;
-	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
+	struct tdl__dead dead CLEANUP(tdl__dead_close) = TDL__DEAD_NONE;
 
 	if (strcmp(name, recovery->staging->name) == 0)
 		return true;
@@ -309,8 +309,9 @@ static bool tell_file(void *context, const char *name)
 static bool tell_folder(void *context, const char *name)
 {
 	struct waiting *waiting = context;
-	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE, by_hand = TDL__DEAD_NONE;
-	_cleanup_close_ int dir = -1;
+	struct tdl__dead dead CLEANUP(tdl__dead_close) = TDL__DEAD_NONE,
+			      by_hand CLEANUP(tdl__dead_close) = TDL__DEAD_NONE;
+	int dir CLEANUP(tdl__close_at) = -1;
 	enum tdl__folder folder;
 	struct stat st;
 	int why;
@@ -341,7 +342,7 @@ int tdl_table_waiting(tdl_table *table, const char *folder,
 		      void (*found)(void *context, const tdl_waiting *waiting), void *context,
 		      tdl_error *error)
 {
-	_cleanup_close_ int incoming = -1;
+	int incoming CLEANUP(tdl__close_at) = -1;
 	struct waiting waiting = {
 		.table = table, .found = found, .context = context, .only = folder
 	};
@@ -404,7 +405,7 @@ static int lock_named(tdl_table *table, int incoming, const char *folder, struct
 
 int tdl_table_recover(tdl_table *table, const char *folder, unsigned *count, tdl_error *error)
 {
-	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
+	struct tdl__dead dead CLEANUP(tdl__dead_close) = TDL__DEAD_NONE;
 	struct recovery recovery = {
 		.recovered = leave,
 		.context = count,

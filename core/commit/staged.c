@@ -94,7 +94,7 @@ void tdl__about_forget(tdl_staged *file)
 static int write_about(tdl_staged *file)
 {
 	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW;
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	char name[ABOUT_NAME_MAX], text[ABOUT_MAX];
 	int n, why;
 
@@ -157,7 +157,7 @@ int tdl_staged_refused(tdl_staged *file, const char *reason, tdl_error *error)
 
 void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left *left)
 {
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	char name[ABOUT_NAME_MAX], text[ABOUT_MAX + 1], state[80], *second;
 	unsigned uid, gid, mode;
 	size_t got = 0, n = (size_t)state_of(st, state, sizeof state);

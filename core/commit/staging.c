@@ -26,7 +26,7 @@
 /* The hex digits of an id in a file of the system, dashes dropped. */
 static bool read_id(const char *path, char out[TDL__HEX_MAX])
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd CLEANUP(tdl__close_at) = open(path, O_RDONLY | O_CLOEXEC);
 	char text[64];
 	ssize_t n = fd >= 0 ? read(fd, text, sizeof text) : -1;
 	uint8_t id[16];
@@ -149,7 +149,7 @@ bool tdl__incoming_is_temp(const char *name)
 /* Makes _incoming under another name: nobody finds it with a mode that it is not to have. */
 static int make_incoming(tdl_table *table, mode_t mode, tdl_error *error)
 {
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	char temp[sizeof INCOMING_TEMP + TDL__HEX_MAX] = INCOMING_TEMP;
 	int why, r;
 
@@ -179,7 +179,7 @@ static int make_incoming(tdl_table *table, mode_t mode, tdl_error *error)
  * that several users of one table do not remove each other's folders. */
 static int open_incoming(tdl_table *table, int *fd, tdl_error *error)
 {
-	_cleanup_close_ int got = -1;
+	int got CLEANUP(tdl__close_at) = -1;
 	struct stat dir, st;
 	mode_t mode;
 	int r, why = tdl__sys_fstat(table->dir, &dir);
@@ -227,7 +227,7 @@ static int lock(int fd)
 static int make_folder(tdl_table *table, int incoming, const char *name, int *dir, int *file)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
-	_cleanup_close_ int got = -1, locked = -1;
+	int got CLEANUP(tdl__close_at) = -1, locked CLEANUP(tdl__close_at) = -1;
 	struct stat st;
 	int why = tdl__sys_mkdir(incoming, name, 0700);
 
@@ -281,7 +281,8 @@ static int make_any_folder(tdl_table *table, int incoming, char name[ID_MAX], in
  * has just done so, or it is there. */
 static int renew(tdl_staging *staging)
 {
-	_cleanup_close_ int incoming = -1, dir = -1, locked = -1;
+	int incoming CLEANUP(tdl__close_at) = -1, dir CLEANUP(tdl__close_at) = -1,
+		     locked CLEANUP(tdl__close_at) = -1;
 	char name[ID_MAX];
 	int why = 0;
 
@@ -305,7 +306,8 @@ static int renew(tdl_staging *staging)
 
 int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 {
-	_cleanup_close_ int incoming = -1, dir = -1, locked = -1;
+	int incoming CLEANUP(tdl__close_at) = -1, dir CLEANUP(tdl__close_at) = -1,
+		     locked CLEANUP(tdl__close_at) = -1;
 	tdl_staging *staging;
 	char name[ID_MAX];
 	int r, why;
@@ -386,7 +388,7 @@ static bool cannot_lock(int fd, bool by_hand)
 static enum tdl__folder lock_folder(int incoming, const char *name, bool by_hand,
 				    struct tdl__dead *dead)
 {
-	_cleanup_close_ int dir = -1, file = -1;
+	int dir CLEANUP(tdl__close_at) = -1, file CLEANUP(tdl__close_at) = -1;
 	int why;
 
 	if (open_dir(incoming, name, &dir) != 0)
@@ -541,7 +543,7 @@ int tdl__staged_secure(tdl_staged *file, bool *again, tdl_error *error)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
 	tdl_staging *staging = file->staging;
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	struct stat st;
 	int why;
 
@@ -616,7 +618,7 @@ int tdl_staged_fd(const tdl_staged *file)
 
 int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error)
 {
-	_cleanup_free_ char *renamed = NULL;
+	char *renamed CLEANUP(tdl__free_at) = NULL;
 	int r = check_name(name, error), why;
 
 	if (r < 0)

@@ -130,6 +130,5 @@ void tdl__dead_close(struct tdl__dead *dead);
 /* Removes the folder, if it is empty, while it is locked. */
 void tdl__dead_remove(int incoming, const char *name, const struct tdl__dead *dead);
 #define TDL__DEAD_NONE ((struct tdl__dead){ -1, -1 })
-#define _cleanup_dead_ __attribute__((cleanup(tdl__dead_close)))
 
 #endif

@@ -62,7 +62,7 @@ static mode_t lock_mode(const struct stat *table)
 /* Made whole before it has its name: nobody finds it with another mode than it is to have. */
 static int make_file(tdl_table *table, const struct stat *dir)
 {
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	char temp[TDL__LOG_TEMP_MAX];
 	int why;
 
@@ -86,7 +86,7 @@ static int open_file(tdl_table *table, const struct stat *dir, int *fd, struct s
 {
 	/* Over a network an exclusive lock wants a file that may be written. */
 	const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
-	_cleanup_close_ int got = -1;
+	int got CLEANUP(tdl__close_at) = -1;
 	int why = tdl__sys_open(table->log_dir, TDL__LOCK_NAME, flags, 0, &got);
 
 	if (why == ENOENT) {
@@ -222,7 +222,7 @@ static bool is_there(const tdl_table *table, const struct stat *st)
 /* For earlier releases, which know no other lock; they wait for it, we do not. */
 static void lock_directory(const tdl_table *table, int operation, struct tdl__table_lock *lock)
 {
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 
 	if (tdl__sys_open(table->dir, ".", O_RDONLY | O_DIRECTORY, 0, &fd) == 0 &&
 	    tdl__sys_lock(fd, operation | LOCK_NB) == 0)

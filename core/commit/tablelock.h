@@ -33,7 +33,6 @@ int tdl__table_lock(tdl_table *table, const tdl_commit_options *options,
 		    struct tdl__table_lock *lock, tdl_error *error);
 int tdl__table_lock_alone(tdl_table *table, struct tdl__table_lock *lock, tdl_error *error);
 void tdl__table_unlock(struct tdl__table_lock *lock);
-#define _cleanup_table_lock_ __attribute__((cleanup(tdl__table_unlock)))
 
 /* The process that holds a flock() on a file or directory, as this kernel lists it, or 0. */
 pid_t tdl__lock_holder(const struct stat *st);

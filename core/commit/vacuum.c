@@ -169,7 +169,7 @@ static bool see_mark(void *context, const char *name)
 
 static void see_marks(struct vacuum *vacuum, const char *name)
 {
-	_cleanup_close_ int dir = -1;
+	int dir CLEANUP(tdl__close_at) = -1;
 
 	if (tdl__folder_parse(name) &&
 	    tdl__sys_open(vacuum->incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &dir) ==
@@ -180,7 +180,7 @@ static void see_marks(struct vacuum *vacuum, const char *name)
 static bool see_folder(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;
-	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
+	struct tdl__dead dead CLEANUP(tdl__dead_close) = TDL__DEAD_NONE;
 	struct folder folder = { 0 };
 
 	see_marks(vacuum, name);
@@ -380,7 +380,7 @@ static int sweep(struct vacuum *vacuum, struct names *names, int dir, const char
 	int r = 0;
 
 	while (at < names->count && r == 0) {
-		_cleanup_table_lock_ struct tdl__table_lock lock = TDL__TABLE_UNLOCKED;
+		struct tdl__table_lock lock CLEANUP(tdl__table_unlock) = TDL__TABLE_UNLOCKED;
 		int64_t end;
 
 		if (!dry) {
@@ -404,7 +404,7 @@ static int sweep(struct vacuum *vacuum, struct names *names, int dir, const char
 /* By the folder that is locked and looked at, whatever has its name by now. */
 static int sweep_folder(struct vacuum *vacuum, const struct folder *folder, tdl_error *error)
 {
-	_cleanup_dead_ struct tdl__dead dead = TDL__DEAD_NONE;
+	struct tdl__dead dead CLEANUP(tdl__dead_close) = TDL__DEAD_NONE;
 	char where[160];
 	int r = 0;
 
@@ -430,9 +430,8 @@ int tdl_table_vacuum(tdl_table *table, const tdl_vacuum_options *options,
 		     void (*found)(void *context, const char *path), void *context,
 		     tdl_error *error)
 {
-	__attribute__((cleanup(clear))) struct vacuum vacuum = {
-		.options = options, .found = found, .context = context, .incoming = -1
-	};
+	struct vacuum vacuum CLEANUP(
+		clear) = { .options = options, .found = found, .context = context, .incoming = -1 };
 	int r;
 
 	if ((table->flags & TDL_OPEN_READ_ONLY) != 0 && !options->dry_run)

@@ -210,7 +210,7 @@ const tdl_schema *tdl__validator_schema(const tdl__validator *validator)
 int tdl__validator_read(tdl__validator *validator, int fd, const tdl_commit_options *options,
 			tdl_error *error)
 {
-	_cleanup_free_ char *buffer = NULL;
+	char *buffer CLEANUP(tdl__free_at) = NULL;
 	/* Most drops are small, and fit memory that the kernel need not make first. */
 	size_t room = FIRST_PIECE, got;
 

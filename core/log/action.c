@@ -58,7 +58,7 @@ static int bad(tdl_error *error, const char *what)
  * else. NULL with *code set where it cannot hold it: a lone surrogate, or no memory. */
 static cJSON *parse(tdl__span text, int *code, tdl_error *error)
 {
-	_cleanup_free_ char *copy = malloc(text.n + 1);
+	char *copy CLEANUP(tdl__free_at) = malloc(text.n + 1);
 	const char *end;
 	cJSON *json;
 
@@ -108,7 +108,7 @@ static int keep_string(tdl__commit *commit, tdl__span value, size_t *at, size_t 
 	if (!escapes) {
 		tdl__text_add(&commit->strings, value.p + 1, value.n - 2);
 	} else {
-		__attribute__((cleanup(delete_json))) cJSON *json = NULL;
+		cJSON *json CLEANUP(delete_json) = NULL;
 		int r = 0;
 
 		json = parse(value, &r, error);
@@ -420,7 +420,7 @@ static void free_schema(tdl_schema **schema)
 static int read_metadata(tdl__commit *commit, tdl__span metadata, tdl_error *error)
 {
 	static const char *const names[] = { "id", "schema" };
-	__attribute__((cleanup(free_schema))) tdl_schema *schema = NULL;
+	tdl_schema *schema CLEANUP(free_schema) = NULL;
 	tdl__span values[2];
 	size_t length;
 	int r;
@@ -563,7 +563,7 @@ void tdl__action_remove(tdl__text *text, const char *path)
 
 void tdl__action_metadata(tdl__text *text, const char *table_id, const tdl_schema *schema)
 {
-	_cleanup_free_ char *columns = NULL;
+	char *columns CLEANUP(tdl__free_at) = NULL;
 	size_t length = 0;
 
 	columns = tdl__schema_json(schema, &length);

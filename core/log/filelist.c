@@ -468,7 +468,7 @@ static const tdl__blocks *owner_of(const tdl__filelist *files, const size_t *own
 bool tdl__filelist_load_blocks(tdl__filelist *files, const uint64_t *entries, uint64_t count,
 			       const uint32_t *numbers, uint64_t number_count)
 {
-	_cleanup_free_ size_t *owners = calloc(count + 1, sizeof *owners);
+	size_t *owners CLEANUP(tdl__free_at) = calloc(count + 1, sizeof *owners);
 	size_t owner_count = 0;
 
 	if (owners == NULL ||

@@ -120,7 +120,7 @@ static bool is_of_the_file(const tdl_error *why)
  * shown. */
 static int list_past_gap(tdl__history *history, int64_t **past_gap, size_t *count, tdl_error *error)
 {
-	_cleanup_free_ int64_t *there = NULL;
+	int64_t *there CLEANUP(tdl__free_at) = NULL;
 	size_t n = 0, first = history->count;
 	size_t shown = history->rewritten ? history->shown - first : 0;
 	tdl_error why;
@@ -468,7 +468,7 @@ static int follow(tdl__history *history, tdl_error *error)
 static int check_gap(tdl__history *history, tdl_error *error)
 {
 	for (;;) {
-		_cleanup_free_ int64_t *versions = NULL;
+		int64_t *versions CLEANUP(tdl__free_at) = NULL;
 		int64_t head = (int64_t)history->count - 1;
 		size_t count;
 		bool far;
@@ -587,7 +587,7 @@ static bool are_next(const int64_t *versions, size_t count, int64_t head)
 
 int tdl__history_list_once(tdl__history *history, tdl_error *error)
 {
-	_cleanup_free_ int64_t *versions = NULL;
+	int64_t *versions CLEANUP(tdl__free_at) = NULL;
 	int64_t head;
 	size_t count;
 	bool listed, far;

@@ -161,7 +161,7 @@ static bool set_apart(const tdl__history *history, struct apart *apart)
 /* With the read lock held. */
 static bool write_index(tdl__history *history, int fd)
 {
-	__attribute__((cleanup(free_apart))) struct apart apart = { 0 };
+	struct apart apart CLEANUP(free_apart) = { 0 };
 	struct header header = {
 		.format = FORMAT,
 		.order = 0x01020304,
@@ -200,7 +200,7 @@ static bool write_index(tdl__history *history, int fd)
 
 bool tdl__index_save(tdl__history *history, int dir, const char *name)
 {
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	char hex[TDL__HEX_MAX], temp[64];
 	struct stat st;
 	bool done;
@@ -556,9 +556,9 @@ static bool make_times(tdl__history *history)
 
 static bool load(tdl__history *history, int dir, const char *name)
 {
-	__attribute__((cleanup(free_apart))) struct apart apart = { 0 };
+	struct apart apart CLEANUP(free_apart) = { 0 };
 	const tdl__text *text = &apart.text;
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	struct header header;
 	struct stat st;
 	size_t at = 0;
@@ -579,7 +579,7 @@ static bool load(tdl__history *history, int dir, const char *name)
 
 uint64_t tdl__index_covers(int dir, const char *name)
 {
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	struct header header;
 	struct stat st;
 

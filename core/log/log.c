@@ -112,7 +112,7 @@ uint32_t tdl__log_stamp(const struct stat *st)
 static int open_commit(const tdl__log *log, int64_t version, int *fd, struct stat *stat,
 		       tdl_error *error)
 {
-	_cleanup_close_ int got = -1;
+	int got CLEANUP(tdl__close_at) = -1;
 	char name[TDL__LOG_NAME_MAX];
 	struct stat st;
 	int why;
@@ -168,8 +168,8 @@ static void add_to_sums(struct sums *sums, const char *line, size_t n, bool firs
 static int read_lines(const tdl__log *log, int64_t version, each_line *each, void *context,
 		      struct sums *sums, tdl_error *error)
 {
-	_cleanup_free_ char *buffer = NULL;
-	_cleanup_close_ int fd = -1;
+	char *buffer CLEANUP(tdl__free_at) = NULL;
+	int fd CLEANUP(tdl__close_at) = -1;
 	size_t cap = 0, start = 0, end = 0;
 	uint64_t line = 0;
 	bool eof = false;
@@ -337,7 +337,7 @@ static int crc_of_file(int fd, uint32_t *crc)
 int tdl__log_compare(const tdl__log *log, int64_t version, uint32_t crc, bool content,
 		     uint32_t *stamp, tdl_error *error)
 {
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	char name[TDL__LOG_NAME_MAX];
 	struct stat st;
 	uint32_t now;

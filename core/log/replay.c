@@ -253,8 +253,8 @@ static int replace(tdl__history *history, const tdl__commit *commit, tdl__versio
 {
 	uint64_t first = history->files.lists[version->list].first;
 	size_t room = version->files + commit->count, before = history->files.count;
-	_cleanup_free_ uint64_t *names = calloc(room + 1, sizeof *names);
-	_cleanup_free_ uint64_t *sources = calloc(room + 1, sizeof *sources);
+	uint64_t *names CLEANUP(tdl__free_at) = calloc(room + 1, sizeof *names);
+	uint64_t *sources CLEANUP(tdl__free_at) = calloc(room + 1, sizeof *sources);
 	struct work work = { names, sources, version->files };
 	int r;
 

@@ -86,7 +86,7 @@ int tdl__deal_each(const struct tdl__deal *deal, unsigned number,
 		   int (*each)(void *context, const struct tdl__row_record *record), void *context)
 {
 	const struct part *part = &deal->parts[number];
-	_cleanup_free_ struct tdl__row_record *records = NULL;
+	struct tdl__row_record *records CLEANUP(tdl__free_at) = NULL;
 	size_t size = deal->block * sizeof *records;
 	int r = 0;
 

@@ -154,8 +154,8 @@ static int fill_side(struct side *side, tdl_snapshot *snapshot, struct list *lis
 static int find_sides(struct side sides[2], tdl_snapshot *old_version, tdl_snapshot *new_version,
 		      tdl_error *error)
 {
-	struct list left __attribute__((cleanup(list_free))) = { 0 };
-	struct list right __attribute__((cleanup(list_free))) = { 0 };
+	struct list left CLEANUP(list_free) = { 0 };
+	struct list right CLEANUP(list_free) = { 0 };
 	uint64_t first;
 	int r = common_beginning(old_version, new_version, &first, error);
 
@@ -183,7 +183,7 @@ int tdl_snapshot_diff(tdl_snapshot *old_version, tdl_snapshot *new_version,
 		      const tdl_diff_options *options, uint64_t *removed, uint64_t *added,
 		      tdl_error *error)
 {
-	struct side sides[2] __attribute__((cleanup(sides_free))) = { 0 };
+	struct side sides[2] CLEANUP(sides_free) = { 0 };
 	struct tdl__row_files files[2];
 	uint64_t counts[2];
 	int r = find_sides(sides, old_version, new_version, error);

@@ -177,7 +177,7 @@ static int check_stat(const tdl__filecache *cache, const char *path, int why, co
 static int open_file(tdl__filecache *cache, const char *path, uint64_t size, int *fd,
 		     struct stat *st, tdl_error *error)
 {
-	_cleanup_close_ int got = -1;
+	int got CLEANUP(tdl__close_at) = -1;
 	int why = tdl__sys_open_beneath(cache->dir, path, &got, st);
 
 	/* A file system over the network may have forgotten the file under its old handle. */
@@ -311,7 +311,7 @@ int tdl__filecache_stat(tdl__filecache *cache, const tdl__file_key *key, uint64_
 			tdl_error *error)
 {
 	char path[TDL__PATH_MAX + 1];
-	_cleanup_close_ int fd = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	struct stat st;
 	int why;
 

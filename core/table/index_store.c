@@ -36,7 +36,7 @@ static bool cache_name(const tdl_table *table, const char *id, char out[CACHE_NA
 /* Opens a directory that is the user's alone to write, made where it is missing. */
 static bool open_own(int dir, const char *name, bool make, int *fd)
 {
-	_cleanup_close_ int got = -1;
+	int got CLEANUP(tdl__close_at) = -1;
 	struct stat st;
 
 	if (make)
@@ -50,7 +50,7 @@ static bool open_own(int dir, const char *name, bool make, int *fd)
 
 static bool open_cache(bool make, int *fd)
 {
-	_cleanup_close_ int base = -1, home = -1;
+	int base CLEANUP(tdl__close_at) = -1, home CLEANUP(tdl__close_at) = -1;
 	const char *cache = secure_getenv("XDG_CACHE_HOME");
 
 	if (cache != NULL && cache[0] == '/')
@@ -76,7 +76,7 @@ static bool first_id(tdl_table *table, char name[CACHE_NAME_MAX])
 void tdl__table_load_index(tdl_table *table)
 {
 	tdl__history *history = &table->history;
-	_cleanup_close_ int cache = -1;
+	int cache CLEANUP(tdl__close_at) = -1;
 	char name[CACHE_NAME_MAX];
 	size_t in_log;
 
@@ -98,7 +98,7 @@ void tdl__table_load_index(tdl_table *table)
 
 void tdl__table_save_index(tdl_table *table, bool closing)
 {
-	_cleanup_close_ int cache = -1;
+	int cache CLEANUP(tdl__close_at) = -1;
 	char name[CACHE_NAME_MAX];
 	size_t behind = table->history.count - table->indexed;
 	bool slow = table->replay_ms >= WORTH_MS && behind >= WORTH_LEAST;

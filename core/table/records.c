@@ -50,7 +50,7 @@ static int find_line(tdl_table *table, int64_t version, struct line *line, tdl_e
 /* Adds a line to a text. */
 static int add_line(tdl_table *table, const struct line *line, tdl__text *text, tdl_error *error)
 {
-	_cleanup_free_ char *info = NULL;
+	char *info CLEANUP(tdl__free_at) = NULL;
 	size_t length, before = text->n;
 	int r = tdl__log_read_info(&table->history.log, line->record.version, line->crc, &info,
 				   &length, error);
@@ -72,7 +72,7 @@ static int add_line(tdl_table *table, const struct line *line, tdl__text *text, 
 int tdl_table_version_json(tdl_table *table, int64_t version, char **json, size_t *length,
 			   tdl_error *error)
 {
-	_cleanup_text_ tdl__text text = { 0 };
+	tdl__text text CLEANUP(tdl__text_free) = { 0 };
 	struct line line;
 	int r = find_line(table, version, &line, error);
 
@@ -119,7 +119,7 @@ static int64_t version_at(tdl_table *table, uint64_t offset)
 int tdl_table_history_read(tdl_table *table, void *buffer, size_t count, uint64_t offset,
 			   size_t *got, tdl_error *error)
 {
-	_cleanup_text_ tdl__text text = { 0 };
+	tdl__text text CLEANUP(tdl__text_free) = { 0 };
 	tdl_error why = { 0 };
 	size_t done = 0;
 	int64_t version;

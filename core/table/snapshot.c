@@ -32,7 +32,7 @@ struct piece {
 
 int tdl_snapshot_open(tdl_table *table, int64_t version, tdl_snapshot **out, tdl_error *error)
 {
-	_cleanup_free_ tdl_snapshot *snapshot = NULL;
+	tdl_snapshot *snapshot CLEANUP(tdl__free_at) = NULL;
 	int r = 0;
 
 	if (version < TDL_LATEST)
@@ -470,7 +470,7 @@ static int open_checked(tdl_snapshot *snapshot, const struct piece *piece, int *
 	tdl__filecache *cache = &snapshot->table->files;
 
 	for (int tries = 0;; tries++) {
-		_cleanup_close_ int opened = -1;
+		int opened CLEANUP(tdl__close_at) = -1;
 		tdl__open_file *file;
 		tdl__identity was, now;
 		struct stat st;

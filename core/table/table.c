@@ -160,7 +160,7 @@ static int read_history(tdl_table *table, const char *path, tdl_error *error)
 
 int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error *error)
 {
-	__attribute__((cleanup(free_table))) tdl_table *table = new_table(flags, error);
+	tdl_table *table CLEANUP(free_table) = new_table(flags, error);
 	int r;
 
 	if (table == NULL)
@@ -177,7 +177,7 @@ int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error 
 
 int tdl__table_replayed(tdl_table *table, tdl_table **out, tdl_error *error)
 {
-	__attribute__((cleanup(free_table))) tdl_table *fresh = NULL;
+	tdl_table *fresh CLEANUP(free_table) = NULL;
 	int why, r;
 
 	if (!table->history.from_index) {

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "util/util.h"
+
 /* A text that grows. Failure to allocate is remembered: check `failed` once, at the end. */
 typedef struct tdl__text {
 	char *p;
@@ -18,6 +20,5 @@ void tdl__text_put_before(tdl__text *text, const char *bytes, size_t n);
 void tdl__text_format(tdl__text *text, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void tdl__text_free(tdl__text *text);
-#define _cleanup_text_ __attribute__((cleanup(tdl__text_free)))
 
 #endif

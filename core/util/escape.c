@@ -159,7 +159,7 @@ size_t tdl__json_quote(char *out, size_t cap, const char *text, size_t n)
 
 void tdl__text_quote(tdl__text *text, const char *bytes, size_t n)
 {
-	_cleanup_free_ char *plain = NULL;
+	char *plain CLEANUP(tdl__free_at) = NULL;
 	size_t need;
 
 	if (!tdl__utf8_valid(bytes, n)) {

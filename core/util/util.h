@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Cleanup attributes: `_cleanup_free_ char *s`, `_cleanup_close_ int fd = -1`. */
+/* Called with a pointer to the variable when its scope ends: `char *s CLEANUP(tdl__free_at) =
+ * NULL`, `int fd CLEANUP(tdl__close_at) = -1`. */
+#define CLEANUP(function) __attribute__((cleanup(function)))
+
 static inline void tdl__free_at(void *p)
 {
 	free(*(void **)p);
@@ -19,9 +22,6 @@ static inline void tdl__close_at(const int *fd)
 	if (*fd >= 0)
 		close(*fd);
 }
-
-#define _cleanup_free_	__attribute__((cleanup(tdl__free_at)))
-#define _cleanup_close_ __attribute__((cleanup(tdl__close_at)))
 
 /* Takes a pointer out of a variable, so that its cleanup does nothing. */
 #define tdl__steal(p)                            \

@@ -57,7 +57,7 @@ bool tdfs_proc_is_short(int error)
 
 uint64_t tdfs_proc_unique(pid_t id)
 {
-	int fd CLEANUP(tdfs_close_fd) = (int)syscall(SYS_pidfd_open, id, 0);
+	int fd CLEANUP(tdl__close_at) = (int)syscall(SYS_pidfd_open, id, 0);
 	struct stat st;
 
 	return fd >= 0 && fstat(fd, &st) == 0 ? (uint64_t)st.st_ino : 0;
@@ -87,7 +87,7 @@ DIR *tdfs_proc_dir(int dir, const char *name)
 
 char *tdfs_proc_text(int dir, const char *name)
 {
-	int fd CLEANUP(tdfs_close_fd) = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	int fd CLEANUP(tdl__close_at) = openat(dir, name, O_RDONLY | O_CLOEXEC);
 	char *text = NULL;
 	size_t size = 0, room = 0;
 	ssize_t n;
@@ -137,7 +137,7 @@ static void copy_name(char name[32], const char *value)
 
 bool tdfs_proc_status(int dir, struct tdfs_status *status)
 {
-	char *text CLEANUP(tdfs_free_text) = tdfs_proc_text(dir, "status");
+	char *text CLEANUP(tdl__free_at) = tdfs_proc_text(dir, "status");
 	uint64_t own = 0, shared = 0, kept = 0;
 
 	memset(status, 0, sizeof *status);
@@ -176,8 +176,8 @@ bool tdfs_proc_status(int dir, struct tdfs_status *status)
  * a flag that everybody may see; but so do those that another thread's exit() ends. */
 static int guess_signal(unsigned long flags, const struct tdfs_status *status)
 {
-	int dir CLEANUP(tdfs_close_fd) = -1;
-	char *text CLEANUP(tdfs_free_text) = NULL;
+	int dir CLEANUP(tdl__close_at) = -1;
+	char *text CLEANUP(tdl__free_at) = NULL;
 	const char *at;
 
 	if (!(flags & KERNEL_PF_SIGNALED))
@@ -198,8 +198,8 @@ static int guess_signal(unsigned long flags, const struct tdfs_status *status)
 
 int tdfs_proc_signal(int dir, const struct tdfs_status *status)
 {
-	char *text CLEANUP(tdfs_free_text) = tdfs_proc_text(dir, "stat");
-	int fdinfo CLEANUP(tdfs_close_fd) = -1;
+	char *text CLEANUP(tdl__free_at) = tdfs_proc_text(dir, "stat");
+	int fdinfo CLEANUP(tdl__close_at) = -1;
 	unsigned long flags = 0, code = 0;
 	char *at;
 
@@ -249,7 +249,7 @@ struct tdfs_process *tdfs_proc_of(pid_t id)
 
 struct tdfs_process *tdfs_proc_find(pid_t tid, struct tdfs_status *status)
 {
-	int dir CLEANUP(tdfs_close_fd) = tid > 0 ? tdfs_proc_open(tid) : -1;
+	int dir CLEANUP(tdl__close_at) = tid > 0 ? tdfs_proc_open(tid) : -1;
 
 	if (dir < 0 || !tdfs_proc_status(dir, status))
 		return NULL;
@@ -318,8 +318,7 @@ static long switches(void)
  */
 static int64_t queued_ms(void)
 {
-	char *text CLEANUP(tdfs_free_text) =
-		tdfs_proc_text(AT_FDCWD, "/proc/thread-self/schedstat");
+	char *text CLEANUP(tdl__free_at) = tdfs_proc_text(AT_FDCWD, "/proc/thread-self/schedstat");
 	uint64_t ran, queued;
 
 	return text && sscanf(text, "%" SCNu64 " %" SCNu64, &ran, &queued) == 2
@@ -361,7 +360,7 @@ static bool is_ino(const char *text, uint64_t ino)
 /* What one line-wise fdinfo file says of the file `ino`. */
 static enum tdfs_hold read_descriptor(int dir, const char *name, uint64_t ino, enum tdfs_gap *gap)
 {
-	int fd CLEANUP(tdfs_close_fd) = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	int fd CLEANUP(tdl__close_at) = openat(dir, name, O_RDONLY | O_CLOEXEC);
 	char text[256];
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 	unsigned long flags;

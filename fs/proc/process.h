@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "proc/scan.h"
+#include "util/util.h"
 
 struct tdfs_process {
 	atomic_uint refs;
@@ -50,19 +51,6 @@ static inline void tdfs_close_dir(DIR **dir)
 	if (*dir)
 		closedir(*dir);
 }
-
-static inline void tdfs_close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-}
-
-static inline void tdfs_free_text(char **text)
-{
-	free(*text);
-}
-
-#define CLEANUP(function) __attribute__((cleanup(function)))
 
 /* A positive number that is the whole of `text`, or 0. */
 pid_t tdfs_parse_pid(const char *text);

@@ -107,7 +107,7 @@ static bool is_swallower(pid_t id, int dir, enum kin kin)
 	pthread_mutex_unlock(&swallowed.lock);
 	for (unsigned i = 0; i < n; i++) {
 		struct tdfs_process known = { .id = id, .unique = all[i].unique };
-		int same CLEANUP(tdfs_close_fd) = -1;
+		int same CLEANUP(tdl__close_at) = -1;
 
 		if (all[i].process != id)
 			continue;
@@ -243,7 +243,7 @@ static bool is_first(pid_t id)
 /* How many threads were ever begun, each of which has taken a number; 0: not known. */
 static uint64_t count_begun(void)
 {
-	char *text CLEANUP(tdfs_free_text) = tdfs_proc_text(AT_FDCWD, "/proc/stat");
+	char *text CLEANUP(tdl__free_at) = tdfs_proc_text(AT_FDCWD, "/proc/stat");
 	const char *at = text ? strstr(text, "\nprocesses ") : NULL;
 
 	return at ? strtoull(at + 11, NULL, 10) : 0;
@@ -253,7 +253,7 @@ static uint64_t count_begun(void)
  * forks more than some twenty times in a ms. */
 static bool may_have_come_round(const struct tdfs_moment *then, const struct tdfs_moment *now)
 {
-	char *text CLEANUP(tdfs_free_text) = tdfs_proc_text(AT_FDCWD, "/proc/sys/kernel/pid_max");
+	char *text CLEANUP(tdl__free_at) = tdfs_proc_text(AT_FDCWD, "/proc/sys/kernel/pid_max");
 	uint64_t round = text ? strtoull(text, NULL, 10) : 0;
 
 	if (then->begun > 0 && now->begun >= then->begun)
@@ -263,7 +263,7 @@ static bool may_have_come_round(const struct tdfs_moment *then, const struct tdf
 
 static bool may_have_begun_since(const struct tdfs_scan *scan, pid_t id)
 {
-	int fd CLEANUP(tdfs_close_fd) = -1;
+	int fd CLEANUP(tdl__close_at) = -1;
 	struct tdfs_moment now;
 	pid_t then = scan->since.last;
 
@@ -347,7 +347,7 @@ static bool is_done(const struct search *search)
 
 static void scan_child(struct search *search, pid_t child)
 {
-	int dir CLEANUP(tdfs_close_fd) = -1;
+	int dir CLEANUP(tdl__close_at) = -1;
 
 	if (child <= 0 || !mark_seen(search, child))
 		return;
@@ -360,7 +360,7 @@ static void scan_child(struct search *search, pid_t child)
 static void scan_children_of_thread(struct search *search, int tasks, const char *tid)
 {
 	char path[300];
-	char *text CLEANUP(tdfs_free_text) = NULL;
+	char *text CLEANUP(tdl__free_at) = NULL;
 
 	snprintf(path, sizeof path, "%s/children", tid);
 	text = tdfs_proc_text(tasks, path);
@@ -380,7 +380,7 @@ static void scan_children_of_thread(struct search *search, int tasks, const char
 
 static void scan_children(struct search *search, pid_t process)
 {
-	int dir CLEANUP(tdfs_close_fd) = open_process(search->scan, process);
+	int dir CLEANUP(tdl__close_at) = open_process(search->scan, process);
 	DIR *tasks CLEANUP(tdfs_close_dir) = dir < 0 ? NULL : tdfs_proc_dir(dir, "task");
 	struct dirent *entry;
 
@@ -432,7 +432,7 @@ static int64_t processor_ms(void)
 
 static void scan_unrelated(struct search *search, pid_t process)
 {
-	int dir CLEANUP(tdfs_close_fd) = open_process(search->scan, process);
+	int dir CLEANUP(tdl__close_at) = open_process(search->scan, process);
 	struct cost *cost = dir < 0 ? NULL : cost_of(search, dir);
 	int64_t began = processor_ms();
 
@@ -480,7 +480,7 @@ static void add_killed(struct tdfs_scan *scan, const struct tdfs_status *status,
 /* Its process, and whether that is being killed. */
 static void read_closing_process(struct tdfs_scan *scan, struct tdfs_status *status)
 {
-	int dir CLEANUP(tdfs_close_fd) =
+	int dir CLEANUP(tdl__close_at) =
 		scan->closing_tid > 0 ? open_process(scan, scan->closing_tid) : -1;
 
 	if (dir < 0 || !tdfs_proc_status(dir, status)) {
@@ -499,7 +499,7 @@ static bool is_over(struct tdfs_scan *scan, struct tdfs_candidate *candidate,
 		    const struct tdfs_status *closing)
 {
 	struct tdfs_status status;
-	int dir CLEANUP(tdfs_close_fd) = -1;
+	int dir CLEANUP(tdl__close_at) = -1;
 
 	if (!candidate->process) {
 		candidate->process = tdfs_proc_find(candidate->tid, &status);
@@ -545,7 +545,7 @@ static void check_candidate(struct tdfs_scan *scan, struct tdfs_candidate *candi
 static void scan_closing_family(struct search *search, const struct tdfs_status *closing)
 {
 	struct tdfs_scan *scan = search->scan;
-	int dir CLEANUP(tdfs_close_fd) = -1;
+	int dir CLEANUP(tdl__close_at) = -1;
 
 	if (scan->closing_process <= 0 || !mark_seen(search, scan->closing_process))
 		return;
@@ -568,7 +568,7 @@ static void scan_candidates(struct search *search, const struct tdfs_status *clo
 
 	for (size_t i = 0; i < scan->count && !is_done(search); i++) {
 		struct tdfs_candidate *one = &scan->candidates[i];
-		int dir CLEANUP(tdfs_close_fd) = -1;
+		int dir CLEANUP(tdl__close_at) = -1;
 
 		if (one->ended || !mark_seen(search, one->process->id))
 			continue;
@@ -587,7 +587,7 @@ static void scan_excluded(struct search *search)
 {
 	struct tdfs_scan *scan = search->scan;
 	struct tdfs_process *exclude = scan->exclude > 0 ? tdfs_process_find(scan->exclude) : NULL;
-	int dir CLEANUP(tdfs_close_fd) = exclude ? open_same(scan, exclude) : -1;
+	int dir CLEANUP(tdl__close_at) = exclude ? open_same(scan, exclude) : -1;
 
 	if (exclude)
 		scan->excluded = exclude->id;
@@ -703,7 +703,7 @@ void tdfs_scan_thread(void)
 /* CAP_SYS_PTRACE, which a root that has given it up lacks. */
 bool tdfs_sees_others(void)
 {
-	char *text CLEANUP(tdfs_free_text) = tdfs_proc_text(AT_FDCWD, "/proc/self/status");
+	char *text CLEANUP(tdl__free_at) = tdfs_proc_text(AT_FDCWD, "/proc/self/status");
 	const char *at = text ? strstr(text, "\nCapEff:\t") : NULL;
 
 	return at && strtoull(at + 9, NULL, 16) >> 19 & 1;

@@ -120,7 +120,7 @@ static void compare_all(tdl__splice *splice, const tdl__text *expected, unsigned
 static void try_file(const char *bytes, size_t n, size_t block, const char *text, bool counted)
 {
 	struct memory memory = { .bytes = bytes, .n = n };
-	_cleanup_text_ tdl__text expected = { 0 };
+	tdl__text expected CLEANUP(tdl__text_free) = { 0 };
 	uint64_t rows = by_hand(&expected, bytes, n, text);
 	tdl__splice_source source = source_of(&memory, rows, block, text);
 	uint32_t *newlines = count_newlines(bytes, n, block);
@@ -167,7 +167,7 @@ Test(splice, any_lines_at_every_offset, .timeout = 60)
 
 Test(splice, rows_with_counted_newlines, .timeout = 60)
 {
-	_cleanup_text_ tdl__text rows = { 0 };
+	tdl__text rows CLEANUP(tdl__text_free) = { 0 };
 
 	for (int i = 0; i < 60; i++)
 		tdl__text_format(&rows, "{\"id\":%d,\"name\":\"%*d\"}\n", i, i % 13 * 4, i);
@@ -231,7 +231,7 @@ Test(splice, a_size_past_all_numbers)
 /* The end of a large file whose rows nobody counted costs the end, not all of it. */
 Test(splice, counts_from_the_nearer_end)
 {
-	_cleanup_text_ tdl__text rows = { 0 };
+	tdl__text rows CLEANUP(tdl__text_free) = { 0 };
 	struct memory memory;
 	tdl__splice_source source;
 	tdl__splice *splice;
@@ -274,7 +274,7 @@ static char *read_changes(tdl_table *table, int64_t version, size_t *n)
 static void expect_changes(tdl_table *table, int64_t version, const char *first, ...)
 {
 	tdl_version_info info;
-	_cleanup_text_ tdl__text expected = { 0 };
+	tdl__text expected CLEANUP(tdl__text_free) = { 0 };
 	char *got;
 	size_t n;
 	va_list lines;
@@ -332,7 +332,7 @@ static const char *add_quietly(const char *path, size_t size, unsigned records)
 Test(changes, of_other_writers)
 {
 	static const char one[] = "{\"id\": 1}\n\n{\"id\": 2}", two[] = " {\"id\": 3}\n";
-	_cleanup_text_ tdl__text lines = { 0 };
+	tdl__text lines CLEANUP(tdl__text_free) = { 0 };
 	tdl_table *table;
 
 	make_dir("t");

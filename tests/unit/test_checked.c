@@ -43,7 +43,7 @@ TestSuite(checked, .init = begin, .fini = end);
 /* The path in the scratch directory of the data file that a commit adds. */
 static const char *part_of(int64_t version)
 {
-	_cleanup_free_ char *text = get_bytes(commit_path("t", version), NULL);
+	char *text CLEANUP(tdl__free_at) = get_bytes(commit_path("t", version), NULL);
 	static char path[100];
 	const char *add = strstr(text, "{\"add\":{\"path\":\"");
 	char name[80];
@@ -87,7 +87,7 @@ static char *make_rows(size_t size, unsigned seed)
 static bool expect_right_or_refused(tdl_table *of, int64_t version, const char *rows)
 {
 	size_t n = strlen(rows), at = 0, got;
-	_cleanup_free_ char *whole = NULL, *buffer = malloc(n + 1);
+	char *whole CLEANUP(tdl__free_at) = NULL, *buffer CLEANUP(tdl__free_at) = malloc(n + 1);
 	tdl_snapshot *snapshot;
 	bool refused;
 	int r = try_read(of, version, &whole, NULL, &error);
@@ -131,7 +131,7 @@ static void flip_every_byte(void)
 	const int64_t head = 4;
 
 	for (int64_t changed = 1; changed <= 3; changed++) {
-		_cleanup_free_ char *path = strdup(part_of(changed));
+		char *path CLEANUP(tdl__free_at) = strdup(part_of(changed));
 		size_t n;
 
 		free(get_bytes(path, &n));
@@ -311,7 +311,7 @@ static void keep_problem(void *context, const tdl_problem *problem)
 Test(checked, check_says_where)
 {
 	const tdl_check_options options = { .version = -1 };
-	_cleanup_free_ char *rows = make_rows(3 * MIB, 3);
+	char *rows CLEANUP(tdl__free_at) = make_rows(3 * MIB, 3);
 	char text[300] = "";
 
 	append_rows(table, rows);
@@ -337,7 +337,7 @@ static int count_reads(enum tdl__op op, const char *name)
 /* How many reads of the system one of ours took. */
 static unsigned reads_for(tdl_snapshot *snapshot, uint64_t at, size_t n)
 {
-	_cleanup_free_ char *buffer = malloc(n);
+	char *buffer CLEANUP(tdl__free_at) = malloc(n);
 	size_t got;
 
 	reads = 0;
@@ -366,7 +366,7 @@ static void grow_old(const char *path)
 
 Test(checked, a_block_is_compared_once)
 {
-	_cleanup_free_ char *rows = make_rows(3 * MIB, 3);
+	char *rows CLEANUP(tdl__free_at) = make_rows(3 * MIB, 3);
 	tdl_snapshot *snapshot;
 
 	append_rows(table, rows);
@@ -388,7 +388,7 @@ Test(checked, a_block_is_compared_once)
 /* As earlier releases wrote it: one sum for the whole. */
 static void forget_blocks(int64_t version)
 {
-	_cleanup_free_ char *text = get_bytes(commit_path("t", version), NULL);
+	char *text CLEANUP(tdl__free_at) = get_bytes(commit_path("t", version), NULL);
 	char *line = strstr(text, "{\"add\""), *blocks = strstr(line, ",\"blocks\"");
 
 	cr_assert_not_null(blocks);
@@ -398,7 +398,8 @@ static void forget_blocks(int64_t version)
 
 Test(checked, a_large_file_with_one_sum)
 {
-	_cleanup_free_ char *rows = make_rows(3 * MIB, 3), *path = NULL, *buffer = malloc(100);
+	char *rows CLEANUP(tdl__free_at) = make_rows(3 * MIB, 3),
+		   *path CLEANUP(tdl__free_at) = NULL, *buffer CLEANUP(tdl__free_at) = malloc(100);
 	tdl_snapshot *snapshot;
 	size_t got;
 	bool checked;
@@ -469,7 +470,8 @@ static void *read_all_over(void *seed)
 
 Test(checked, readers_while_it_is_changed, .timeout = 60)
 {
-	_cleanup_free_ char *rows = make_rows(3 * MIB, 3), *path = NULL;
+	char *rows CLEANUP(tdl__free_at) = make_rows(3 * MIB, 3),
+		   *path CLEANUP(tdl__free_at) = NULL;
 	pthread_t threads[3];
 	unsigned seed = 4;
 

@@ -80,12 +80,12 @@ Test(sums, of_what_is_written)
 	tdl_table *again;
 
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		_cleanup_free_ char *rows = make_rows(sizes[i]);
+		char *rows CLEANUP(tdl__free_at) = make_rows(sizes[i]);
 		int64_t version = overwrite_rows(table, rows);
 
 		expect_sums(table, version, rows, true);
 		/* The bytes are other ones where they were rewritten on the way. */
-		_cleanup_free_ char *loose = malloc(strlen(rows) + 2);
+		char *loose CLEANUP(tdl__free_at) = malloc(strlen(rows) + 2);
 		sprintf(loose, " %s", rows);
 		expect_sums(table, overwrite_rows(table, loose), rows, true);
 		/* A restore says it again. */
@@ -102,7 +102,7 @@ Test(sums, of_whole_blocks)
 {
 	for (int more = 0; more < 3; more++) {
 		size_t n = TDL__BLOCK * (more == 2 ? 2 : 1) + (more == 1);
-		_cleanup_free_ char *rows = malloc(n + 1);
+		char *rows CLEANUP(tdl__free_at) = malloc(n + 1);
 		size_t head = (size_t)sprintf(rows, "{\"id\":1,\"name\":\"");
 
 		memset(rows + head, 'x', n - head - 3);
@@ -127,7 +127,7 @@ static void restore_as_others(int64_t version, int64_t of)
 
 Test(sums, of_files_that_others_add_again)
 {
-	_cleanup_free_ char *rows = make_rows(3 << 20);
+	char *rows CLEANUP(tdl__free_at) = make_rows(3 << 20);
 	char lines[400];
 
 	overwrite_rows(table, rows);
