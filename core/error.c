@@ -40,7 +40,7 @@ int tdl__fail(tdl_error *error, int code, const char *format, ...)
 {
 	va_list args;
 
-	if (error == NULL)
+	if (!error)
 		return code;
 	va_start(args, format);
 	fill(error, code, 0, format, args);
@@ -53,7 +53,7 @@ int tdl__fail_errno(tdl_error *error, int os_error, const char *format, ...)
 	int code = os_error == ENOMEM ? TDL_ERR_NOMEM : TDL_ERR_IO;
 	va_list args;
 
-	if (error == NULL)
+	if (!error)
 		return code;
 	va_start(args, format);
 	fill(error, code, os_error, format, args);
@@ -66,7 +66,7 @@ int tdl__fail_at(tdl_error *error, int code, int64_t version, uint64_t line, uin
 {
 	va_list args;
 
-	if (error == NULL)
+	if (!error)
 		return code;
 	va_start(args, format);
 	fill(error, code, 0, format, args);

@@ -26,7 +26,7 @@ void (*tdl__sys_done)(enum tdl__op op, int fd, const char *name, int to_dir, con
 
 static int before(enum tdl__op op, const char *name)
 {
-	int answer = tdl__sys_hook != NULL ? tdl__sys_hook(op, name) : 0;
+	int answer = tdl__sys_hook ? tdl__sys_hook(op, name) : 0;
 
 	return answer > 0 ? answer : 0;
 }
@@ -34,7 +34,7 @@ static int before(enum tdl__op op, const char *name)
 /* Tells of a call that worked, and says so. */
 static int tell(enum tdl__op op, int fd, const char *name, int to_dir, const char *to)
 {
-	if (tdl__sys_done != NULL)
+	if (tdl__sys_done)
 		tdl__sys_done(op, fd, name, to_dir, to);
 	return 0;
 }
@@ -42,7 +42,7 @@ static int tell(enum tdl__op op, int fd, const char *name, int to_dir, const cha
 /* The count that a read or write may move, 0 with *why where it must fail. */
 static size_t allowed(enum tdl__op op, size_t n, int *why)
 {
-	int answer = tdl__sys_hook != NULL ? tdl__sys_hook(op, "") : 0;
+	int answer = tdl__sys_hook ? tdl__sys_hook(op, "") : 0;
 	/* Larger requests are cut by the kernel anyway. */
 	const size_t most = (size_t)1 << 30;
 
@@ -96,7 +96,7 @@ int tdl__sys_temporary(int *fd, const char **folder)
 	char *path CLEANUP(tdl__free_at) = NULL;
 	int why, got;
 
-	*folder = where != NULL && *where != '\0' ? where : "/tmp";
+	*folder = where && *where != '\0' ? where : "/tmp";
 	why = before(TDL__OP_OPEN, *folder);
 	if (why != 0)
 		return why;
@@ -187,7 +187,7 @@ static int move(enum tdl__op op, int fd, char *buffer, size_t n, const uint64_t 
 			return why;
 		if (op == TDL__OP_WRITE)
 			moved = write(fd, buffer + *done, most);
-		else if (at != NULL)
+		else if (at)
 			moved = pread(fd, buffer + *done, most, (off_t)(*at + *done));
 		else
 			moved = read(fd, buffer + *done, most);
@@ -257,14 +257,14 @@ int tdl__sys_copy(int from, int to, uint64_t n)
 
 		if (why != 0 && why != EINTR)
 			return why;
-		if (buffer == NULL)
+		if (!buffer)
 			moved = copy_file_range(from, &at, to, NULL, most, 0);
 		if (moved > 0) {
 			tell(TDL__OP_WRITE, to, "", -1, NULL);
 			continue;
 		}
 		/* Whatever it disliked, plain reads and writes tell what is really wrong. */
-		if (buffer == NULL && (buffer = malloc(piece)) == NULL)
+		if (!buffer && !(buffer = malloc(piece)))
 			return ENOMEM;
 		why = tdl__sys_pread(from, buffer, most < piece ? most : piece, (uint64_t)at, &got);
 		if (why == 0 && got == 0)
@@ -477,7 +477,7 @@ int tdl__sys_lock(int fd, int operation)
 
 static void close_dir(DIR **dir)
 {
-	if (*dir != NULL)
+	if (*dir)
 		closedir(*dir);
 }
 
@@ -494,7 +494,7 @@ int tdl__sys_list(int dir, bool (*each)(void *context, const char *name), void *
 	if (why != 0)
 		return why;
 	stream = fdopendir(fd);
-	if (stream == NULL)
+	if (!stream)
 		return errno;
 	tdl__steal_fd(&fd);
 	for (;;) {
@@ -502,7 +502,7 @@ int tdl__sys_list(int dir, bool (*each)(void *context, const char *name), void *
 
 		errno = 0;
 		entry = readdir(stream);
-		if (entry == NULL)
+		if (!entry)
 			return errno;
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;

@@ -21,7 +21,7 @@ struct tdfs_buffers *tdfs_buffers_new(void)
 {
 	struct tdfs_buffers *buffers = calloc(1, sizeof *buffers);
 
-	if (buffers != NULL)
+	if (buffers)
 		pthread_mutex_init(&buffers->lock, NULL);
 	return buffers;
 }
@@ -30,9 +30,9 @@ void tdfs_buffers_free(struct tdfs_buffers *buffers)
 {
 	struct unused *next;
 
-	if (buffers == NULL)
+	if (!buffers)
 		return;
-	for (struct unused *at = buffers->top; at != NULL; at = next) {
+	for (struct unused *at = buffers->top; at; at = next) {
 		next = at->next;
 		free(at);
 	}
@@ -47,10 +47,10 @@ void *tdfs_buffers_get(struct tdfs_buffers *buffers)
 
 	pthread_mutex_lock(&buffers->lock);
 	unused = buffers->top;
-	if (unused != NULL)
+	if (unused)
 		buffers->top = unused->next;
 	pthread_mutex_unlock(&buffers->lock);
-	if (unused != NULL)
+	if (unused)
 		return unused;
 	/* The kernel copies best from whole pages. */
 	return posix_memalign(&fresh, 4096, TDFS_BUFFER_SIZE) == 0 ? fresh : NULL;

@@ -21,11 +21,11 @@ struct tdfs_gate *tdfs_gate_new(void)
 {
 	struct tdfs_gate *gate = calloc(1, sizeof *gate);
 
-	if (gate == NULL)
+	if (!gate)
 		return NULL;
 	atomic_init(&gate->threads, 1);
 	gate->aside = tdfs_pool_new(&(struct tdfs_pool_options){ .threads = ASIDE_THREADS });
-	if (gate->aside == NULL) {
+	if (!gate->aside) {
 		free(gate);
 		return NULL;
 	}
@@ -40,7 +40,7 @@ void tdfs_gate_end(struct tdfs_gate *gate)
 
 void tdfs_gate_free(struct tdfs_gate *gate)
 {
-	if (gate != NULL)
+	if (gate)
 		tdfs_gate_end(gate);
 	free(gate);
 }

@@ -119,7 +119,7 @@ static struct fuse_session *new_session(struct tdfs *tdfs, const char *table)
 	struct fuse_session *session = NULL;
 	char *list = session_options(tdfs->options, table);
 
-	if (list == NULL || fuse_opt_add_arg(&args, "tinydeltafs") < 0 ||
+	if (!list || fuse_opt_add_arg(&args, "tinydeltafs") < 0 ||
 	    fuse_opt_add_arg(&args, "-o") < 0 || fuse_opt_add_arg(&args, list) < 0)
 		tdfs_msg(LOG_ERR, "out of memory");
 	else
@@ -174,7 +174,7 @@ static int mount_table(const struct tdfs_options *options, struct tdfs_place *pl
 		return status;
 	}
 	/* What it names is decided now, for the life of the mount. */
-	if (options->version != NULL &&
+	if (options->version &&
 	    tdl_table_find_version(tdfs.table, options->version, &version, &error) < 0) {
 		tdfs_msg(LOG_ERR, "%s", error.message);
 		goto free_table;
@@ -185,8 +185,7 @@ static int mount_table(const struct tdfs_options *options, struct tdfs_place *pl
 	tdfs.readers = tdfs_readers_new();
 	tdfs.passthrough = tdfs_passthrough_new();
 	tdfs.gate = tdfs_gate_new();
-	if (tdfs.buffers == NULL || tdfs.readers == NULL || tdfs.passthrough == NULL ||
-	    tdfs.gate == NULL) {
+	if (!tdfs.buffers || !tdfs.readers || !tdfs.passthrough || !tdfs.gate) {
 		tdfs_msg(LOG_ERR, "out of memory");
 		goto free_readers;
 	}
@@ -199,7 +198,7 @@ static int mount_table(const struct tdfs_options *options, struct tdfs_place *pl
 		goto free_readers;
 	}
 	tdfs.session = new_session(&tdfs, table);
-	if (tdfs.session == NULL)
+	if (!tdfs.session)
 		goto close_incoming;
 	if (tdfs_serve(&tdfs, place, ready) == 0)
 		status = EXIT_SUCCESS;
@@ -263,7 +262,7 @@ static void give_memory_back(void)
 
 static bool start_log(const struct tdfs_options *options)
 {
-	int error = options->log == NULL ? 0 : tdfs_msg_log(options->log);
+	int error = !options->log ? 0 : tdfs_msg_log(options->log);
 
 	if (error == EINVAL)
 		tdfs_msg(LOG_ERR, "%s: cannot log to what is no regular file", options->log);

@@ -61,14 +61,14 @@ static bool mounted_at(const char *path, struct mount_line *found)
 
 	*found = (struct mount_line){ 0 };
 	/* Later lines lie over earlier ones. */
-	while (mounts != NULL && getline(&text, &size, mounts) > 0) {
+	while (mounts && getline(&text, &size, mounts) > 0) {
 		if (!tdl__mountinfo_read(text, &mount) || strcmp(mount.at, path) != 0)
 			continue;
 		free(found->text);
 		*found = (struct mount_line){ tdl__steal(text), mount };
 		size = 0;
 	}
-	if (mounts != NULL)
+	if (mounts)
 		fclose(mounts);
 	return found->text != NULL;
 }
@@ -180,7 +180,7 @@ static char *resolve(const char *path, int *error)
 	struct statfs st;
 
 	/* The attributes of a dead mount may still be known; this is always asked. */
-	if (resolved == NULL) {
+	if (!resolved) {
 		*error = errno;
 	} else if (statfs(resolved, &st) < 0) {
 		*error = errno;
@@ -197,10 +197,10 @@ int tdfs_place_find(const char *table, const char *mountpoint, struct tdfs_place
 
 	*place = (struct tdfs_place){ .claim = -1 };
 	place->table = resolve(table, &error);
-	if (place->table == NULL)
+	if (!place->table)
 		return unresolved(table, error, why, size);
 	place->mountpoint = resolve(mountpoint, &error);
-	if (place->mountpoint == NULL) {
+	if (!place->mountpoint) {
 		unresolved(mountpoint, error, why, size);
 	} else {
 		place->claim = claim_mountpoint(place->mountpoint);
@@ -257,10 +257,10 @@ static dev_t device_of_connection(int fd)
 
 	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
 	info = fopen(path, "re");
-	while (info != NULL && number == 0 && getline(&text, &size, info) > 0)
+	while (info && number == 0 && getline(&text, &size, info) > 0)
 		(void)sscanf(text, "fuse_connection: %u", &number);
 	free(text);
-	if (info != NULL)
+	if (info)
 		fclose(info);
 	/* Its device has no major number. */
 	return makedev(0, number);
@@ -306,7 +306,7 @@ static bool unmount_one(dev_t device)
 	char *text = NULL;
 	size_t size = 0;
 
-	while (!unmounted && mounts != NULL && getline(&text, &size, mounts) > 0) {
+	while (!unmounted && mounts && getline(&text, &size, mounts) > 0) {
 		struct tdl__mount mount;
 
 		/* What lies over it is not ours to take away. */
@@ -316,7 +316,7 @@ static bool unmount_one(dev_t device)
 				    run_fusermount(mount.at);
 	}
 	free(text);
-	if (mounts != NULL)
+	if (mounts)
 		fclose(mounts);
 	return unmounted;
 }

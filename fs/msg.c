@@ -114,13 +114,13 @@ static struct line *take(unsigned long *lost)
 {
 	struct line *line = state.first;
 
-	if (line == NULL) {
+	if (!line) {
 		*lost = state.lost;
 		state.lost = 0;
 		return NULL;
 	}
 	state.first = line->next;
-	if (state.first == NULL)
+	if (!state.first)
 		state.last = &state.first;
 	state.queued--;
 	state.talkers[line->talker].queued--;
@@ -137,7 +137,7 @@ static void *drain(void *argument)
 		unsigned long lost;
 		struct line *line = take(&lost);
 
-		if (line == NULL && lost == 0 && !atomic_load(&state.sink.reopen)) {
+		if (!line && lost == 0 && !atomic_load(&state.sink.reopen)) {
 			state.putting = false;
 			pthread_cond_broadcast(&state.less);
 			pthread_cond_wait(&state.more, &state.lock);
@@ -149,8 +149,7 @@ static void *drain(void *argument)
 		failed = 0;
 		tdfs_sink_follow(&state.sink);
 		say_lost(lost, &failed);
-		if (line != NULL &&
-		    !tdfs_sink_put(&state.sink, line->priority, &line->when, line->text))
+		if (line && !tdfs_sink_put(&state.sink, line->priority, &line->when, line->text))
 			failed++;
 		free(line);
 		pthread_mutex_lock(&state.lock);
@@ -221,7 +220,7 @@ static void queue(unsigned talker, int priority, const struct timespec *when, co
 	if (state.queued < QUEUE_MAX)
 		line = malloc(sizeof *line + strlen(text) + 1);
 	pthread_cond_signal(&state.more);
-	if (line == NULL) {
+	if (!line) {
 		state.lost++;
 		return;
 	}
@@ -380,27 +379,27 @@ void tdfs_msg_fault(const char *table, const char *where, const tdl_error *error
 	struct timespec now;
 	uint64_t hash;
 
-	snprintf(text, sizeof text, "%s: %s%s%s", table, where == NULL ? "" : where,
-		 where == NULL ? "" : ": ", error->message);
+	snprintf(text, sizeof text, "%s: %s%s%s", table, !where ? "" : where, !where ? "" : ": ",
+		 error->message);
 	hash = tdl__hash(text, strlen(text)) | 1;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 
 	pthread_mutex_lock(&state.lock);
-	for (size_t i = 0; i < FAULTS && fault == NULL; i++) {
+	for (size_t i = 0; i < FAULTS && !fault; i++) {
 		if (state.faults[i].hash == hash)
 			fault = &state.faults[i];
 		else if (state.faults[i].hash == 0 || state.faults[i].told < oldest->told)
 			oldest = &state.faults[i];
 	}
-	if (fault != NULL && now.tv_sec - fault->told < QUIET_SECS) {
+	if (fault && now.tv_sec - fault->told < QUIET_SECS) {
 		fault->again++;
-	} else if (fault != NULL && fault->again > 0) {
+	} else if (fault && fault->again > 0) {
 		snprintf(counted, sizeof counted, "%s (%lu times more)", text, fault->again);
 		put(LOG_ERR, counted);
 		*fault = (struct fault){ .hash = hash, .told = now.tv_sec };
 	} else {
 		put(LOG_ERR, text);
-		fault = fault == NULL ? oldest : fault;
+		fault = !fault ? oldest : fault;
 		*fault = (struct fault){ .hash = hash, .told = now.tv_sec };
 	}
 	pthread_mutex_unlock(&state.lock);

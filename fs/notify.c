@@ -17,7 +17,7 @@ int tdfs_notify_ready(void)
 	static const char ready[] = "READY=1";
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	const char *path = getenv("NOTIFY_SOCKET");
-	size_t n = path == NULL ? 0 : strlen(path);
+	size_t n = !path ? 0 : strlen(path);
 	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
 	int fd, error = 0;
 

@@ -22,7 +22,7 @@ _Static_assert(TDFS_MAX_READ <= TDFS_BUFFER_SIZE, "an answer has room");
 
 static bool is_incoming(const struct tdfs *tdfs, fuse_ino_t ino)
 {
-	return ino >= TDFS_INO_STAGED || (ino == TDFS_INO_INCOMING && tdfs->incoming != NULL);
+	return ino >= TDFS_INO_STAGED || (ino == TDFS_INO_INCOMING && tdfs->incoming);
 }
 
 /* Hands a request on to whom `ino` belongs. Where that one has no function for it, the answer is
@@ -33,7 +33,7 @@ static bool is_incoming(const struct tdfs *tdfs, fuse_ino_t ino)
 		const struct fuse_lowlevel_ops *ops_ =                                \
 			staged_ ? &tdfs_incoming_ops : &tdfs_tree_ops;                \
                                                                                       \
-		if (ops_->request != NULL)                                            \
+		if (ops_->request)                                                    \
 			ops_->request(req, __VA_ARGS__);                              \
 		else                                                                  \
 			fuse_reply_err(req, staged_ ? (refusal) : (refusal_of_tree)); \
@@ -83,7 +83,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
 {
-	if (is_incoming(tdfs_of(req), ino) && tdfs_incoming_ops.forget != NULL)
+	if (is_incoming(tdfs_of(req), ino) && tdfs_incoming_ops.forget)
 		tdfs_incoming_ops.forget(req, ino, nlookup);
 	else
 		fuse_reply_none(req);
@@ -92,7 +92,7 @@ static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
 static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
 {
 	/* Nothing is kept for the tree's; the others are picked out there. */
-	if (tdfs_of(req)->incoming != NULL && tdfs_incoming_ops.forget_multi != NULL)
+	if (tdfs_of(req)->incoming && tdfs_incoming_ops.forget_multi)
 		tdfs_incoming_ops.forget_multi(req, count, forgets);
 	else
 		fuse_reply_none(req);

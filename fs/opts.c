@@ -37,17 +37,17 @@ static int no_memory(char *why, size_t size)
 
 int tdfs_options_append(char **list, const char *name, const char *value)
 {
-	size_t old = *list == NULL ? 0 : strlen(*list);
-	size_t added = value == NULL ? 0 : 2 * strlen(value);
+	size_t old = !*list ? 0 : strlen(*list);
+	size_t added = !value ? 0 : 2 * strlen(value);
 	char *longer = realloc(*list, old + strlen(name) + added + 3);
 	char *at;
 
-	if (longer == NULL)
+	if (!longer)
 		return -1;
 	*list = longer;
 	at = stpcpy(longer + old, old == 0 ? "" : ",");
 	at = stpcpy(at, name);
-	if (value == NULL)
+	if (!value)
 		return 0;
 	*at++ = '=';
 	for (; *value != '\0'; value++) {
@@ -115,7 +115,7 @@ static int set_text(char **text, const char *value)
 {
 	char *copy = strdup(value);
 
-	if (copy == NULL)
+	if (!copy)
 		return -1;
 	free(*text);
 	*text = copy;
@@ -170,7 +170,7 @@ static int take_value(struct tdfs_options *options, const char *name, const char
 	char **text = text_of(options, name);
 	uint64_t given;
 
-	if (text != NULL && *value != '\0')
+	if (text && *value != '\0')
 		return set_text(text, value) == 0 ? 0 : no_memory(why, size);
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		if (strcmp(numbers[i].name, name) != 0)
@@ -180,7 +180,7 @@ static int take_value(struct tdfs_options *options, const char *name, const char
 		set_number(options, name, given);
 		return 0;
 	}
-	if (text != NULL)
+	if (text)
 		return refuse(why, size, "option %s: \"%s\" is not valid", name, value);
 	for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
 		if (strcmp(facts[i], name) == 0) {
@@ -202,7 +202,7 @@ static int take_flag(struct tdfs_options *options, const char *name, const char 
 	if (strncmp(name, "x-", 2) == 0 || strncmp(name, "X-", 2) == 0 ||
 	    strcmp(name, "comment") == 0)
 		return 0;
-	if (value != NULL)
+	if (value)
 		return take_value(options, name, value, why, size);
 	if (strcmp(name, "ro") == 0 || strcmp(name, "rw") == 0) {
 		options->read_only = name[1] == 'o';
@@ -236,7 +236,7 @@ static char *next_flag(char **list)
 	char *start = *list, *out = start, *in = start;
 	bool quoted = false;
 
-	if (start == NULL)
+	if (!start)
 		return NULL;
 	for (; *in != '\0' && (quoted || *in != ','); in++) {
 		if (*in == '\\' && (in[1] == ',' || in[1] == '\\'))
@@ -255,14 +255,14 @@ static int take_list(struct tdfs_options *options, const char *list, char *why, 
 	char *copy = strdup(list), *rest = copy, *flag;
 	int result = 0;
 
-	if (copy == NULL)
+	if (!copy)
 		return no_memory(why, size);
-	while (result == 0 && (flag = next_flag(&rest)) != NULL) {
+	while (result == 0 && (flag = next_flag(&rest))) {
 		char *value = strchr(flag, '=');
 
-		if (value != NULL)
+		if (value)
 			*value++ = '\0';
-		if (*flag != '\0' || value != NULL)
+		if (*flag != '\0' || value)
 			result = take_flag(options, flag, value, why, size);
 	}
 	free(copy);
@@ -271,9 +271,9 @@ static int take_list(struct tdfs_options *options, const char *list, char *why, 
 
 static int take_operand(struct tdfs_options *options, const char *text, char *why, size_t size)
 {
-	char **place = options->table == NULL ? &options->table : &options->mountpoint;
+	char **place = !options->table ? &options->table : &options->mountpoint;
 
-	if (*place != NULL)
+	if (*place)
 		return refuse(why, size, "too many arguments: %s", text);
 	if (*text == '\0')
 		return refuse(why, size, "an empty path");
@@ -304,7 +304,7 @@ static int take_letters(struct tdfs_options *options, const char *letters, const
 		case 'o':
 			if (letters[1] != '\0')
 				return take_list(options, letters + 1, why, size);
-			if (next == NULL)
+			if (!next)
 				return refuse(why, size, "-o needs an argument");
 			*used = 1;
 			return take_list(options, next, why, size);
@@ -348,13 +348,13 @@ int tdfs_options_parse(struct tdfs_options *options, int count, char *const *arg
 	}
 	if (options->help || options->show_version)
 		return 0;
-	if (options->fact != NULL && !options->remount)
+	if (options->fact && !options->remount)
 		return refuse(why, size, "unknown option: %s", options->fact);
-	if (options->version != NULL)
+	if (options->version)
 		options->read_only = true;
-	if (options->table == NULL)
+	if (!options->table)
 		return refuse(why, size, "no table given");
-	if (options->mountpoint == NULL)
+	if (!options->mountpoint)
 		return refuse(why, size, "no mount point given");
 	return 0;
 }

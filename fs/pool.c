@@ -128,7 +128,7 @@ static void share_put(struct tdfs_pool *pool, uid_t user)
 /* The first whose user has not got his share already, or NULL. */
 static struct job *take_job(struct tdfs_pool *pool)
 {
-	for (struct job **at = &pool->first, *job; (job = *at) != NULL; at = &job->next) {
+	for (struct job **at = &pool->first, *job; (job = *at); at = &job->next) {
 		if (!share_get(pool, job->user))
 			continue;
 		*at = job->next;
@@ -330,7 +330,7 @@ static bool is_running(pid_t thread)
 	close(fd);
 	text[n > 0 ? n : 0] = '\0';
 	end = strrchr(text, ')');
-	return end != NULL && strncmp(end, ") R", 3) == 0;
+	return end && strncmp(end, ") R", 3) == 0;
 }
 
 /* Where all threads there may be are lost, those that wait their turn wait for nothing. */
@@ -376,7 +376,7 @@ static bool withdraw(struct tdfs_pool *pool, const void *argument)
 	bool taken = false;
 
 	pthread_mutex_lock(&pool->lock);
-	for (struct job **at = &pool->first, *job; (job = *at) != NULL; at = &job->next) {
+	for (struct job **at = &pool->first, *job; (job = *at); at = &job->next) {
 		if (job->argument != argument)
 			continue;
 		*at = job->next;

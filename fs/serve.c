@@ -129,7 +129,7 @@ static void start_others(struct server *server)
 	if (server->tdfs->options->single_threaded || wanted < 2)
 		return;
 	server->others = calloc(wanted - 1, sizeof *server->others);
-	while (server->others != NULL && server->n_others < wanted - 1 && why == 0) {
+	while (server->others && server->n_others < wanted - 1 && why == 0) {
 		why = pthread_create(&server->others[server->n_others], NULL, answer_beside,
 				     server);
 		server->n_others += why == 0;
@@ -158,7 +158,7 @@ static int loop(struct server *server)
 	struct fuse_buf greeting = { .mem = NULL };
 
 	/* The first request settles how large the others are. */
-	while (greeting.mem == NULL && answer(server, &greeting))
+	while (!greeting.mem && answer(server, &greeting))
 		;
 	free(greeting.mem);
 	if (!fuse_session_exited(server->tdfs->session))
@@ -184,7 +184,7 @@ static void tune(const struct server *server)
 /* While requests are still answered. */
 static void end(struct server *server)
 {
-	if (server->tdfs->incoming != NULL)
+	if (server->tdfs->incoming)
 		tdfs_incoming_stop(server->tdfs->incoming);
 	if (server->device != 0)
 		tdfs_place_unmount(server->device);
@@ -297,7 +297,7 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 		unmount(&server);
 		return -1;
 	}
-	if (tdfs->incoming != NULL)
+	if (tdfs->incoming)
 		tdfs_incoming_start(tdfs->incoming);
 	verify = tdfs_verify_start(tdfs->table);
 	sigemptyset(&wakeup);
@@ -307,7 +307,7 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 	pthread_sigmask(SIG_BLOCK, &wakeup, NULL);
 	tdfs_verify_stop(verify);
 	tdfs_gate_end(tdfs->gate);
-	if (tdfs->incoming != NULL)
+	if (tdfs->incoming)
 		tdfs_incoming_end(tdfs->incoming);
 	/* Before the signal thread is waited for: it may be asking a mount that nobody serves any
 	 * more. */

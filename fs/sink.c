@@ -46,7 +46,7 @@ static char *absolute(const char *path)
 	if (path[0] == '/')
 		return strdup(path);
 	here = getcwd(NULL, 0);
-	if (here != NULL && asprintf(&whole, "%s/%s", here, path) < 0)
+	if (here && asprintf(&whole, "%s/%s", here, path) < 0)
 		whole = NULL;
 	free(here);
 	return whole;
@@ -80,7 +80,7 @@ void tdfs_sink_follow(struct tdfs_sink *sink)
 	bool asked = atomic_exchange(&sink->reopen, false);
 	int fd;
 
-	if (sink->log < 0 || sink->log_path == NULL || (!asked && !is_elsewhere(sink)))
+	if (sink->log < 0 || !sink->log_path || (!asked && !is_elsewhere(sink)))
 		return;
 	/* A link that appears later could lead a privileged daemon anywhere. */
 	fd = open_log(sink->log_path, sink->log_is_link ? 0 : O_NOFOLLOW);
@@ -113,7 +113,7 @@ static bool put_to_log(struct tdfs_sink *sink, const struct timespec *when, cons
 	int length;
 	bool put;
 
-	if (localtime_r(&when->tv_sec, &tm) != NULL)
+	if (localtime_r(&when->tv_sec, &tm))
 		strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &tm);
 	length = asprintf(&line, "%s%s.%03ld " PROGRAM "[%ld]: %s\n", sink->torn ? "\n" : "", time,
 			  when->tv_nsec / 1000000, (long)getpid(), text);

@@ -53,7 +53,7 @@ static bool pause_for(struct tdfs_verify *verify, unsigned ms)
 static unsigned again_ms(void)
 {
 	const char *text = getenv(AGAIN);
-	unsigned long ms = text == NULL ? 0 : strtoul(text, NULL, 10);
+	unsigned long ms = !text ? 0 : strtoul(text, NULL, 10);
 
 	return ms > 0 && ms <= UINT_MAX ? (unsigned)ms : AGAIN_MS;
 }
@@ -87,7 +87,7 @@ struct tdfs_verify *tdfs_verify_start(tdl_table *table)
 	struct tdfs_verify *verify = calloc(1, sizeof *verify);
 	pthread_condattr_t clock;
 
-	if (verify == NULL)
+	if (!verify)
 		return NULL;
 	verify->table = table;
 	pthread_mutex_init(&verify->lock, NULL);
@@ -105,7 +105,7 @@ struct tdfs_verify *tdfs_verify_start(tdl_table *table)
 
 void tdfs_verify_stop(struct tdfs_verify *verify)
 {
-	if (verify == NULL)
+	if (!verify)
 		return;
 	pthread_mutex_lock(&verify->lock);
 	verify->stop = true;

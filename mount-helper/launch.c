@@ -32,7 +32,7 @@ static void cut_last(char *path)
 {
 	char *slash = strrchr(path, '/');
 
-	if (slash != NULL)
+	if (slash)
 		*slash = '\0';
 }
 
@@ -83,7 +83,7 @@ static void become(const struct program *program, const char *options, const cha
 	argv[n++] = table;
 	argv[n++] = directory;
 	argv[n] = NULL;
-	if (getenv("PATH") == NULL && setenv("PATH", DEFAULT_PATH, 1) != 0)
+	if (!getenv("PATH") && setenv("PATH", DEFAULT_PATH, 1) != 0)
 		return;
 	/* Run by its descriptor, ps would show that as its name: only where it has to be. */
 	if (program->fd >= 0)

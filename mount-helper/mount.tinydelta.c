@@ -86,7 +86,7 @@ static bool add_list(struct arguments *arguments, const char *list)
 {
 	char *joined;
 
-	if (asprintf(&joined, "%s,%s", arguments->list != NULL ? arguments->list : "", list) < 0)
+	if (asprintf(&joined, "%s,%s", arguments->list ? arguments->list : "", list) < 0)
 		return false;
 	free(arguments->list);
 	arguments->list = joined;
@@ -95,9 +95,9 @@ static bool add_list(struct arguments *arguments, const char *list)
 
 static bool add_operand(struct arguments *arguments, const char *word)
 {
-	const char **place = arguments->table == NULL ? &arguments->table : &arguments->directory;
+	const char **place = !arguments->table ? &arguments->table : &arguments->directory;
 
-	if (*place != NULL)
+	if (*place)
 		return false;
 	*place = word;
 	return true;
@@ -161,7 +161,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 	for (; optind < argc; optind++)
 		if (!add_operand(arguments, argv[optind]))
 			return misuse("too many arguments");
-	if (arguments->directory == NULL)
+	if (!arguments->directory)
 		return misuse("needs a table and a directory");
 	return -1;
 }
@@ -194,19 +194,19 @@ static bool is_mounted(const char *directory, const char *table)
 	FILE *mounts;
 	bool found;
 
-	if (place == NULL)
+	if (!place)
 		return false;
 	mounts = fopen("/proc/self/mountinfo", "re");
-	if (mounts == NULL)
+	if (!mounts)
 		return false;
 	found = mounts_find(mounts, place, &mounted);
 	fclose(mounts);
 	if (!found)
 		return false;
 	found = strcmp(mounted.type, FUSE_TYPE) == 0;
-	if (found && table != NULL) {
+	if (found && table) {
 		source = realpath(table, NULL);
-		found = source != NULL && strcmp(mounted.source, source) == 0;
+		found = source && strcmp(mounted.source, source) == 0;
 	}
 	mounted_clear(&mounted);
 	return found;
@@ -222,9 +222,8 @@ static int mount_table(const struct arguments *arguments, const struct mountopts
 
 	if (launch_find(&program, why, sizeof why) < 0)
 		return fail(STATUS_SYSTEM, why);
-	if (arguments->namespace != NULL &&
-	    (launch_pin(&program, why, sizeof why) < 0 ||
-	     enter_namespace(arguments->namespace, why, sizeof why) < 0))
+	if (arguments->namespace && (launch_pin(&program, why, sizeof why) < 0 ||
+				     enter_namespace(arguments->namespace, why, sizeof why) < 0))
 		return fail(STATUS_SYSTEM, why);
 	/* stat() may be answered from what the kernel remembers of the root directory. */
 	if (statvfs(directory, &st) != 0 && errno == ENOTCONN) {
@@ -264,8 +263,8 @@ int main(int argc, char **argv)
 
 	if (status >= 0)
 		goto out;
-	if (mountopts_parse(&options, arguments.list != NULL ? arguments.list : "",
-			    arguments.sloppy, why, sizeof why) < 0)
+	if (mountopts_parse(&options, arguments.list ? arguments.list : "", arguments.sloppy, why,
+			    sizeof why) < 0)
 		status = fail(STATUS_USAGE, why);
 	else if (arguments.fake)
 		status = STATUS_DONE;

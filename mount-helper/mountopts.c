@@ -141,7 +141,7 @@ static bool is_word(const char *element, size_t n, const char *word)
 static int take(struct mountopts *options, const char *element, size_t n, const char **problem)
 {
 	const char *equals = memchr(element, '=', n);
-	size_t name = equals != NULL ? (size_t)(equals - element) : n;
+	size_t name = equals ? (size_t)(equals - element) : n;
 	const struct known *option = find(element, name);
 	enum fate fate;
 
@@ -156,15 +156,15 @@ static int take(struct mountopts *options, const char *element, size_t n, const 
 		return 0;
 	}
 	*problem = "unknown option";
-	if (option == NULL)
+	if (!option)
 		return -1;
 	fate = option->fate;
 	if (fate == PASS_VALUE || fate == PASS_LABEL || fate == DROP_VALUE ||
 	    fate == REMOUNT_ONLY) {
 		*problem = "option without a value";
-		if (equals == NULL)
+		if (!equals)
 			return -1;
-	} else if (equals != NULL && fate != DROP_EITHER) {
+	} else if (equals && fate != DROP_EITHER) {
 		*problem = "option that takes no value";
 		return -1;
 	}
@@ -187,19 +187,19 @@ int mountopts_parse(struct mountopts *options, const char *list, bool sloppy, ch
 
 	/* At worst every byte gets a backslash; "ro," goes before it. */
 	options->daemon = calloc(1, 2 * strlen(list) + sizeof "ro,");
-	if (options->daemon == NULL) {
+	if (!options->daemon) {
 		snprintf(why, size, "out of memory");
 		return -1;
 	}
 	/* A remount knows more options, wherever in the list it is said. */
-	for (const char *at = list; (end = element_end(at)) != NULL; at = end + 1) {
+	for (const char *at = list; (end = element_end(at)); at = end + 1) {
 		options->remount |= is_word(at, (size_t)(end - at), "remount");
 		if (*end == '\0')
 			break;
 	}
 	for (const char *at = list;; at = end + 1) {
 		end = element_end(at);
-		if (end == NULL) {
+		if (!end) {
 			snprintf(why, size, "a quote is not closed: %s", at);
 			return -1;
 		}

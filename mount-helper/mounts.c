@@ -26,7 +26,7 @@ bool mounts_find(FILE *table, const char *directory, struct mounted *mounted)
 		mounted->source = strdup(mount.source);
 	}
 	free(line);
-	if (mounted->type != NULL && mounted->source != NULL)
+	if (mounted->type && mounted->source)
 		return true;
 	mounted_clear(mounted);
 	return false;

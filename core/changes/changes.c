@@ -70,7 +70,7 @@ static int check_columns(tdl_table *table, tdl_error *error)
 		const tdl_schema *schema = history->metas[i]->schema;
 
 		for (size_t k = 0; k < sizeof reserved / sizeof *reserved && r == 0; k++) {
-			if (schema != NULL &&
+			if (schema &&
 			    tdl__schema_find(schema, reserved[k], strlen(reserved[k])) >= 0)
 				r = tdl__fail(
 					error, TDL_ERR_UNSUPPORTED,
@@ -90,14 +90,14 @@ static int in_file(const tdl_changes *changes, const struct part *part, int r, c
 
 	if (r == TDL_ERR_NOMEM)
 		return tdl__fail_nomem(error);
-	if (r != TDL_ERR_CORRUPT || why->version >= 0 || error == NULL) {
-		if (error != NULL)
+	if (r != TDL_ERR_CORRUPT || why->version >= 0 || !error) {
+		if (error)
 			*error = *why;
 		return r;
 	}
 	/* The path is long: not on the stack. */
 	file = malloc(sizeof *file);
-	if (file == NULL)
+	if (!file)
 		return tdl__fail_nomem(error);
 	r = tdl_snapshot_file_entry(snapshot_of(changes, part), part->index, file, error);
 	if (r == 0)
@@ -128,7 +128,7 @@ static int source_of(tdl_changes *changes, const struct part *part, tdl__splice_
 	const char *text = changes->texts[part->change];
 	int r;
 
-	if (file == NULL)
+	if (!file)
 		return tdl__fail_nomem(error);
 	r = tdl_snapshot_file_entry(snapshot, part->index, file, error);
 	if (r == 0)
@@ -183,7 +183,7 @@ static int find_parts(tdl_changes *changes, tdl_error *error)
 	}
 	changes->parts = calloc(difference.removed_count + difference.added_count + 1,
 				sizeof *changes->parts);
-	if (changes->parts == NULL)
+	if (!changes->parts)
 		r = tdl__fail_nomem(error);
 	for (size_t i = 0; i < difference.removed_count && r == 0; i++)
 		r = add_part(changes, CHANGE_DELETE, difference.removed[i], error);
@@ -234,7 +234,7 @@ int tdl_changes_open(tdl_table *table, int64_t version, tdl_changes **out, tdl_e
 	tdl_changes *changes = calloc(1, sizeof *changes);
 	int r;
 
-	if (changes == NULL)
+	if (!changes)
 		return tdl__fail_nomem(error);
 	atomic_init(&changes->refs, 1);
 	pthread_mutex_init(&changes->lock, NULL);
@@ -256,8 +256,7 @@ tdl_changes *tdl_changes_ref(tdl_changes *changes)
 
 void tdl_changes_unref(tdl_changes *changes)
 {
-	if (changes != NULL &&
-	    atomic_fetch_sub_explicit(&changes->refs, 1, memory_order_acq_rel) == 1)
+	if (changes && atomic_fetch_sub_explicit(&changes->refs, 1, memory_order_acq_rel) == 1)
 		free_changes(changes);
 }
 
@@ -301,7 +300,7 @@ static int read_from(tdl_changes *changes, size_t nth, void *buffer, size_t n, u
 	tdl_error why = { .version = -1 };
 	int r = 0;
 
-	if (changes->splice == NULL || changes->open != nth) {
+	if (!changes->splice || changes->open != nth) {
 		tdl__splice_free(changes->splice);
 		changes->splice = NULL;
 		changes->open = nth;

@@ -82,7 +82,7 @@ static int compare_lists(const tdl__filelist *files, uint64_t first_before, uint
 	struct live *live CLEANUP(tdl__free_at) = calloc((size_t)before + 1, sizeof *live);
 	bool *stays CLEANUP(tdl__free_at) = calloc((size_t)before + 1, sizeof *stays);
 
-	if (live == NULL || stays == NULL)
+	if (!live || !stays)
 		return TDL_ERR_NOMEM;
 	for (uint32_t i = 0; i < before; i++) {
 		tdl__file_key key = tdl__filelist_key(files, first_before + i);
@@ -115,7 +115,7 @@ int tdl__difference_of(tdl_snapshot *before, tdl_snapshot *after, tdl__history *
 
 	tdl__snapshot_list(after, &list, &count);
 	list_before = list;
-	if (before != NULL)
+	if (before)
 		tdl__snapshot_list(before, &list_before, &count_before);
 	pthread_rwlock_rdlock(&history->lock);
 	if (list_before == list) {
@@ -154,7 +154,7 @@ static bool is_quiet(const struct quiet *quiet, size_t count, const tdl__file_ke
 	struct quiet wanted = { .hash = tdl__file_key_hash(key) };
 	const struct quiet *at = bsearch(&wanted, quiet, count, sizeof wanted, compare_quiet);
 
-	if (at == NULL)
+	if (!at)
 		return false;
 	while (at > quiet && at[-1].hash == wanted.hash)
 		at--;
@@ -188,7 +188,7 @@ static int filter(tdl_snapshot *before, tdl_snapshot *after, tdl__history *histo
 	uint32_t list, ignored;
 	size_t count = 0;
 
-	if (quiet == NULL)
+	if (!quiet)
 		return tdl__fail_nomem(error);
 	for (size_t i = 0; i < commit->count; i++) {
 		const tdl__action *action = &commit->actions[i];
@@ -206,7 +206,7 @@ static int filter(tdl_snapshot *before, tdl_snapshot *after, tdl__history *histo
 	tdl__snapshot_list(after, &list, &ignored);
 	difference->added_count = keep_others(files, files->lists[list].first, difference->added,
 					      difference->added_count, quiet, count);
-	if (before != NULL)
+	if (before)
 		tdl__snapshot_list(before, &list, &ignored);
 	difference->removed_count =
 		keep_others(files, files->lists[list].first, difference->removed,

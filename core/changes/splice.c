@@ -56,7 +56,7 @@ int tdl__splice_new(const tdl__splice_source *source, tdl__splice **out, tdl_err
 	tdl__splice *splice = calloc(1, sizeof *splice);
 	uint64_t sum = 0;
 
-	if (splice == NULL)
+	if (!splice)
 		return tdl__fail_nomem(error);
 	splice->source = *source;
 	splice->blocks = source->size / source->block + (source->size % source->block != 0);
@@ -65,11 +65,11 @@ int tdl__splice_new(const tdl__splice_source *source, tdl__splice **out, tdl_err
 	splice->before = calloc(splice->blocks + 1, sizeof *splice->before);
 	splice->bytes =
 		malloc(source->size < source->block ? (size_t)source->size + 1 : source->block);
-	if (splice->before == NULL || splice->bytes == NULL) {
+	if (!splice->before || !splice->bytes) {
 		tdl__splice_free(splice);
 		return tdl__fail_nomem(error);
 	}
-	if (source->newlines != NULL) {
+	if (source->newlines) {
 		for (uint64_t i = 0; i < splice->blocks; i++) {
 			splice->before[i] = sum;
 			sum += source->newlines[i];
@@ -97,7 +97,7 @@ int tdl__splice_new(const tdl__splice_source *source, tdl__splice **out, tdl_err
 
 void tdl__splice_free(tdl__splice *splice)
 {
-	if (splice == NULL)
+	if (!splice)
 		return;
 	free(splice->before);
 	free(splice->bytes);
@@ -218,8 +218,8 @@ static void go_on(const tdl__splice *splice, struct place *place, struct sink *s
 
 		if (in_line) {
 			q = memchr(p, '\n', (size_t)(end - p));
-			in_line = q == NULL;
-			q = q != NULL ? q + 1 : end;
+			in_line = !q;
+			q = q ? q + 1 : end;
 		} else {
 			while (q < end && is_blank(*q))
 				q++;

@@ -32,7 +32,7 @@ static const char *usage(const struct command *command, const struct option *opt
 			 size_t size)
 {
 	snprintf(line, size, "usage: tinydelta %s %s", command->name, command->operands);
-	for (const struct option *o = options; o->name != NULL; o++) {
+	for (const struct option *o = options; o->name; o++) {
 		text_add(line, size, o->required ? " " : " [");
 		if (o->letter != '\0')
 			text_add(line, size, "-%c", o->letter);
@@ -40,7 +40,7 @@ static const char *usage(const struct command *command, const struct option *opt
 			text_add(line, size, "--%s", o->name);
 		if (o->optional)
 			text_add(line, size, "[=%s]", o->value);
-		else if (o->value != NULL)
+		else if (o->value)
 			text_add(line, size, " %s", o->value);
 		if (!o->required)
 			text_add(line, size, "]");
@@ -67,12 +67,12 @@ static int help(const struct command *command, const struct option *options)
 	char line[512];
 
 	output_text("%s\n\n%s\n\n", usage(command, options, line, sizeof line), command->summary);
-	for (const struct option *o = options; o->name != NULL; o++) {
+	for (const struct option *o = options; o->name; o++) {
 		line[0] = '\0';
 		if (o->letter != '\0')
 			text_add(line, sizeof line, "-%c, ", o->letter);
 		text_add(line, sizeof line, "--%s", o->name);
-		if (o->value != NULL)
+		if (o->value)
 			text_add(line, sizeof line, o->optional ? "[=%s]" : " %s", o->value);
 		output_text("  %-20s  %s\n", line, o->help);
 	}
@@ -85,12 +85,12 @@ static const struct option *find(const struct option *options, const char *name,
 {
 	const struct option *found = NULL;
 
-	for (const struct option *o = options; o->name != NULL; o++) {
+	for (const struct option *o = options; o->name; o++) {
 		if (strncmp(o->name, name, n) != 0)
 			continue;
 		if (o->name[n] == '\0')
 			return o;
-		if (found != NULL)
+		if (found)
 			return NULL;
 		found = o;
 	}
@@ -99,7 +99,7 @@ static const struct option *find(const struct option *options, const char *name,
 
 static const struct option *find_letter(const struct option *options, char letter)
 {
-	for (const struct option *o = options; o->name != NULL; o++)
+	for (const struct option *o = options; o->name; o++)
 		if (o->letter == letter)
 			return o;
 	return NULL;
@@ -112,10 +112,10 @@ static int unknown(const struct command *command, const struct option *options, 
 
 	if (strncmp(word, "--", 2) == 0)
 		snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-	for (const struct option *o = options; o->name != NULL; o++)
+	for (const struct option *o = options; o->name; o++)
 		nearest_offer(&meant, o->name);
 	nearest_offer(&meant, "help");
-	if (meant.name == NULL)
+	if (!meant.name)
 		return arguments_misuse(command, options, "unknown option: %s", word);
 	return arguments_misuse(command, options, "unknown option: %s (did you mean --%s?)", word,
 				meant.name);
@@ -131,8 +131,8 @@ static bool is_age(const char *text)
 {
 	size_t digits = strspn(text, "0123456789");
 
-	return digits > 0 && (text[digits] == '\0' || (strchr(AGE_UNITS, text[digits]) != NULL &&
-						       text[digits + 1] == '\0'));
+	return digits > 0 && (text[digits] == '\0' ||
+			      (strchr(AGE_UNITS, text[digits]) && text[digits + 1] == '\0'));
 }
 
 /* Whether `value` is one of "a|b|c". */
@@ -140,9 +140,9 @@ static bool is_choice(const char *choices, const char *value)
 {
 	size_t n = strlen(value);
 
-	if (strchr(value, '|') != NULL)
+	if (strchr(value, '|'))
 		return false;
-	for (const char *at = choices; at != NULL; at = strchr(at, '|')) {
+	for (const char *at = choices; at; at = strchr(at, '|')) {
 		at += *at == '|';
 		if (n > 0 && strncmp(at, value, n) == 0 && (at[n] == '|' || at[n] == '\0'))
 			return true;
@@ -154,10 +154,10 @@ static bool is_choice(const char *choices, const char *value)
 static int set_value(const struct command *command, const struct option *options,
 		     const struct option *option, const char *value)
 {
-	if (*option->text != NULL)
+	if (*option->text)
 		return arguments_misuse(command, options, "option --%s is given twice",
 					option->name);
-	if (value == NULL)
+	if (!value)
 		value = "";
 	else if (option->integer && !is_integer(value))
 		return arguments_misuse(command, options, "option --%s: not a whole number: %s",
@@ -167,7 +167,7 @@ static int set_value(const struct command *command, const struct option *options
 					"option --%s: not an age: %s (7d, 90m, 30s, or a number of "
 					"milliseconds)",
 					option->name, value);
-	else if (option->choices != NULL && !is_choice(option->choices, value))
+	else if (option->choices && !is_choice(option->choices, value))
 		return arguments_misuse(command, options, "option --%s: not one of %s: %s",
 					option->name, option->choices, value);
 	*option->text = value;
@@ -180,11 +180,11 @@ static int take_letter(const struct command *command, const struct option *optio
 	const char *word = **argv;
 	const struct option *option = find_letter(options, word[1]);
 
-	if (option == NULL)
+	if (!option)
 		return unknown(command, options, word);
 	if (word[2] != '\0')
 		return set_value(command, options, option, word + 2);
-	if ((*argv)[1] == NULL)
+	if (!(*argv)[1])
 		return arguments_misuse(command, options, "option -%c needs a value", word[1]);
 	return set_value(command, options, option, *++*argv);
 }
@@ -194,26 +194,26 @@ static int take(const struct command *command, const struct option *options, cha
 {
 	const char *word = **argv, *name = word + 2, *value = strchr(name, '=');
 	const struct option *option;
-	size_t n = value != NULL ? (size_t)(value - name) : strlen(name);
+	size_t n = value ? (size_t)(value - name) : strlen(name);
 
 	option = find(options, name, n);
-	if (option == NULL) {
-		if (value == NULL && n > 0 && strncmp("help", name, n) == 0)
+	if (!option) {
+		if (!value && n > 0 && strncmp("help", name, n) == 0)
 			return help(command, options);
 		return unknown(command, options, word);
 	}
-	if (option->value == NULL) {
-		if (value != NULL)
+	if (!option->value) {
+		if (value)
 			return arguments_misuse(command, options, "option --%s takes no value",
 						option->name);
 		*option->set = true;
 		return ARGUMENTS_GO_ON;
 	}
-	if (value == NULL && option->optional)
+	if (!value && option->optional)
 		return set_value(command, options, option, NULL);
-	if (value != NULL)
+	if (value)
 		value++;
-	else if ((*argv)[1] != NULL)
+	else if ((*argv)[1])
 		value = *++*argv;
 	else
 		return arguments_misuse(command, options, "option --%s needs a value",
@@ -228,7 +228,7 @@ int arguments_parse(const struct command *command, const struct option *options,
 	size_t n = 0;
 	bool options_end = false;
 
-	for (; *argv != NULL; argv++) {
+	for (; *argv; argv++) {
 		const char *word = *argv;
 		int status;
 
@@ -252,10 +252,10 @@ int arguments_parse(const struct command *command, const struct option *options,
 	if (n > command->max_operands)
 		return arguments_misuse(command, options, "unexpected argument: %s",
 					operands[command->max_operands]);
-	for (const struct option *o = options; o->name != NULL; o++)
-		if (o->required && *o->text == NULL)
+	for (const struct option *o = options; o->name; o++)
+		if (o->required && !*o->text)
 			return arguments_misuse(command, options, "missing option: --%s", o->name);
-	if (count != NULL)
+	if (count)
 		*count = n;
 	return ARGUMENTS_GO_ON;
 }

@@ -20,7 +20,7 @@ static void unref_changes(tdl_changes **changes)
 /* Pages of PIECE bytes, or NULL. */
 static void free_pages(char **pages)
 {
-	if (*pages != NULL)
+	if (*pages)
 		munmap(*pages, PIECE);
 }
 
@@ -35,9 +35,9 @@ static bool print_changes(tdl_table *table, int64_t version)
 	int r = tdl_changes_open(table, version, &changes, &error);
 
 	while (r == 0 && got == PIECE && !output_failed()) {
-		if (pages == NULL)
+		if (!pages)
 			pages = output_pages_new(PIECE);
-		if (pages == NULL) {
+		if (!pages) {
 			output_no_memory();
 			return true;
 		}

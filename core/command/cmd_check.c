@@ -47,12 +47,12 @@ static void found(void *context, const tdl_problem *problem)
 		size_t cap = problems->cap * 2 + 16;
 		struct kept *grown = reallocarray(problems->items, cap, sizeof *grown);
 
-		if (grown != NULL) {
+		if (grown) {
 			problems->items = grown;
 			problems->cap = cap;
 		}
 	}
-	if (kept.path == NULL || kept.text == NULL || problems->count == problems->cap) {
+	if (!kept.path || !kept.text || problems->count == problems->cap) {
 		free(kept.path);
 		free(kept.text);
 		problems->failed = true;
@@ -219,14 +219,14 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (age != NULL && !mend)
+	if (age && !mend)
 		return arguments_misuse(command, options, "option --older-than needs --repair");
-	if (age != NULL && !parse_age(age, &older_than))
+	if (age && !parse_age(age, &older_than))
 		return STATUS_FAILED;
 	term_begin(&out.term, color);
 	if (tdl_table_open(argv[0], mend ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
-	if (version != NULL && (status = which(table, version, &how.version)) != STATUS_DONE)
+	if (version && (status = which(table, version, &how.version)) != STATUS_DONE)
 		return status;
 	if (mend && repair(table, older_than, &error) < 0) {
 		output_finish(NULL);

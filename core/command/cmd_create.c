@@ -24,7 +24,7 @@ static char *plain_path(const char *path)
 	size_t slashes = strspn(path, "/"), n = 0;
 	char *plain = malloc(strlen(path) + 2);
 
-	if (plain == NULL)
+	if (!plain)
 		return NULL;
 	while (n < (slashes == 2 ? 2 : slashes > 0))
 		plain[n++] = '/';
@@ -59,7 +59,7 @@ static int run(const struct command *command, char **argv)
 	if (status != ARGUMENTS_GO_ON)
 		return status;
 	path = plain_path(argv[0]);
-	if (path == NULL || asprintf(&committed, "created %s version 0", path) < 0) {
+	if (!path || asprintf(&committed, "created %s version 0", path) < 0) {
 		committed = NULL;
 		return report("out of memory");
 	}

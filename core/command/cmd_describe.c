@@ -90,7 +90,7 @@ static int run(const struct command *command, char **argv)
 		return status;
 	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
-	if (text != NULL && (status = find_version(table, text, &version)) != STATUS_DONE)
+	if (text && (status = find_version(table, text, &version)) != STATUS_DONE)
 		return status;
 	if (tdl_snapshot_open(table, version, &snapshot, &error) < 0)
 		return report_error(&error);

@@ -34,7 +34,7 @@ static int parse_time(const char *text, int64_t *time)
 {
 	tdl_error error = { 0 };
 
-	if (text == NULL || tdl_time_parse(text + (*text == '@'), time, &error) == 0)
+	if (!text || tdl_time_parse(text + (*text == '@'), time, &error) == 0)
 		return STATUS_DONE;
 	report_error(&error);
 	return STATUS_USAGE;
@@ -91,17 +91,17 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (json && (versions.details || graph != NULL))
+	if (json && (versions.details || graph))
 		return arguments_misuse(command, options,
 					"--json goes with neither --long nor --graph");
-	if (number != NULL && !parse_count(number, &count))
+	if (number && !parse_count(number, &count))
 		return STATUS_FAILED;
 	status = parse_time(since, &from);
 	if (status == STATUS_DONE)
 		status = parse_time(until, &to);
 	if (status != STATUS_DONE)
 		return status;
-	if (graph != NULL)
+	if (graph)
 		versions.graph = strcmp(graph, "bytes") == 0 ? GRAPH_BYTES : GRAPH_ROWS;
 	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
@@ -111,7 +111,7 @@ static int run(const struct command *command, char **argv)
 	versions.last = tdl_table_head(table);
 	versions.first = 0;
 	if (versions_between(table, &versions, from, to, &error) < 0 ||
-	    (number != NULL && versions_newest(table, &versions, count, &error) < 0))
+	    (number && versions_newest(table, &versions, count, &error) < 0))
 		return report_error(&error);
 
 	term_begin(&term, color);

@@ -25,16 +25,16 @@ struct piece {
 
 static void free_piece(struct piece *piece)
 {
-	if (piece->bytes != NULL)
+	if (piece->bytes)
 		munmap(piece->bytes, PIECE);
 }
 
 /* Returns false without memory. */
 static bool make_room(struct piece *piece)
 {
-	if (piece->bytes == NULL)
+	if (!piece->bytes)
 		piece->bytes = output_pages_new(PIECE);
-	if (piece->bytes == NULL)
+	if (!piece->bytes)
 		output_no_memory();
 	return piece->bytes != NULL;
 }
@@ -74,7 +74,7 @@ static bool add_file(tdl_snapshot *snapshot, uint64_t index, struct piece *piece
 		/* Only a whole block fits what may be left, so that none is compared twice. */
 		if (piece->used > PIECE - BLOCK)
 			write_piece(piece);
-		if (done != NULL && got > 0)
+		if (done && got > 0)
 			done(got);
 	}
 	return true;
@@ -104,7 +104,7 @@ static int run(const struct command *command, char **argv)
 		return status;
 	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
-	if (text != NULL && (status = find_version(table, text, &version)) != STATUS_DONE)
+	if (text && (status = find_version(table, text, &version)) != STATUS_DONE)
 		return status;
 	/* That a file is missing is said before the first row, not after half of them. */
 	if (tdl_snapshot_open(table, version, &snapshot, &error) < 0 ||

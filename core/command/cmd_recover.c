@@ -23,7 +23,7 @@ static void print(void *context, const tdl_waiting *waiting)
 {
 	char time[TERM_TIME_SIZE];
 
-	if (waiting->name == NULL)
+	if (!waiting->name)
 		output_text("%s\t%s\tuser %u\t-\t-\t(closed to this user)\n", waiting->folder,
 			    states[waiting->state], waiting->uid);
 	else
@@ -37,7 +37,7 @@ static void print_json(void *context, const tdl_waiting *waiting)
 	output_text("{\"folder\":");
 	output_json_string(waiting->folder);
 	output_text(",\"state\":\"%s\",\"user\":%u", states[waiting->state], waiting->uid);
-	if (waiting->name != NULL) {
+	if (waiting->name) {
 		output_text(",\"size\":%" PRIu64 ",\"time\":%" PRId64 ",\"name\":", waiting->size,
 			    waiting->mtime);
 		output_json_string(waiting->name);
@@ -80,25 +80,24 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (dry_run && from == NULL)
+	if (dry_run && !from)
 		return arguments_misuse(command, options, "option --dry-run needs --from");
-	if (from != NULL) {
+	if (from) {
 		copy = strdup(from);
-		if (copy == NULL)
+		if (!copy)
 			return report("out of memory");
 		folder = folder_of(copy);
 	}
-	if (tdl_table_open(argv[0], from != NULL && !dry_run ? 0 : TDL_OPEN_READ_ONLY, &table,
-			   &error) < 0)
+	if (tdl_table_open(argv[0], from && !dry_run ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
 	status = tdl_table_waiting(table, folder, json ? print_json : print, NULL, &error);
-	if (status == 0 && from != NULL && !dry_run)
+	if (status == 0 && from && !dry_run)
 		status = tdl_table_recover(table, folder, &count, &error);
 	if (status < 0) {
 		output_finish(NULL);
 		return report_error(&error);
 	}
-	if (from == NULL || dry_run)
+	if (!from || dry_run)
 		return output_finish(NULL);
 	if (json)
 		output_text("{\"recovered\":%u}\n", count);

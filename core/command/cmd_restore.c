@@ -32,11 +32,11 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (count == 2 && text != NULL)
+	if (count == 2 && text)
 		return arguments_misuse(command, options, "the version is given twice");
 	if (count == 2)
 		text = argv[1];
-	if (text == NULL)
+	if (!text)
 		return arguments_misuse(command, options, "missing VERSION");
 	if (!commit_options(argv[0], &words, &how))
 		return STATUS_FAILED;

@@ -46,7 +46,7 @@ static void print_json(bool dry_run, char *names)
 	const char *between = "";
 
 	output_text("{\"dryRun\":%s,\"files\":[", dry_run ? "true" : "false");
-	for (char *name; (name = strsep(&names, "\n")) != NULL && *name != '\0'; between = ",") {
+	for (char *name; (name = strsep(&names, "\n")) && *name != '\0'; between = ",") {
 		output_text("%s", between);
 		output_json_string(name);
 	}
@@ -81,12 +81,12 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (age != NULL && !parse_age(age, &how.older_than))
+	if (age && !parse_age(age, &how.older_than))
 		return STATUS_FAILED;
 	if (tdl_table_open(argv[0], 0, &table, &error) < 0)
 		return report_error(&error);
 	orphans.text = open_memstream(&names, &length);
-	if (orphans.text == NULL)
+	if (!orphans.text)
 		return report("out of memory");
 	status = tdl_table_vacuum(table, &how, found, &orphans, &error);
 	if (fclose(orphans.text) != 0)

@@ -59,7 +59,7 @@ static void print_cell(const struct grid *grid, const struct grid_cell *cell, un
 	if (right)
 		blanks(padding);
 	output_text("%s", term_style(grid->term, cell->style));
-	if (cell->text != NULL)
+	if (cell->text)
 		output_text("%s", cell->text);
 	else
 		print_bar(grid, cell->share);
@@ -88,7 +88,7 @@ static void fit(struct grid *grid)
 		struct grid_cell *cell = &grid->cells[i];
 		unsigned width = grid->width[i % grid->columns];
 
-		if (cell->text != NULL && cell->width > width)
+		if (cell->text && cell->width > width)
 			cell->width = look_cut(grid->term, cell->text, width);
 	}
 }
@@ -130,7 +130,7 @@ static struct grid_cell *next_cell(struct grid *grid, enum style style)
 {
 	struct grid_cell *cell;
 
-	if (grid->cells == NULL)
+	if (!grid->cells)
 		return NULL;
 	if (grid->count == (size_t)grid->columns * PAGE_ROWS)
 		print_page(grid);
@@ -151,11 +151,11 @@ void grid_add(struct grid *grid, enum style style, const char *format, ...)
 	va_end(args);
 	if (n < 0)
 		output_no_memory();
-	if (n < 0 || cell == NULL)
+	if (n < 0 || !cell)
 		text = NULL;
-	if (cell != NULL) {
-		cell->text = term_text(grid->term, text != NULL ? text : "", &cell->width);
-		if (cell->text == NULL)
+	if (cell) {
+		cell->text = term_text(grid->term, text ? text : "", &cell->width);
+		if (!cell->text)
 			output_no_memory();
 		else
 			widen(grid, (unsigned)((grid->count - 1) % grid->columns), cell->width);
@@ -168,13 +168,13 @@ void grid_bar(struct grid *grid, enum style style, double share)
 	struct grid_cell *cell = next_cell(grid, style);
 
 	grid->bar_wanted = true;
-	if (cell != NULL)
+	if (cell)
 		cell->share = share;
 }
 
 void grid_end(struct grid *grid)
 {
-	if (grid->cells == NULL)
+	if (!grid->cells)
 		output_no_memory();
 	else
 		print_page(grid);

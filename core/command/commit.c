@@ -36,7 +36,7 @@ static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
-	return slash != NULL ? slash + 1 : path;
+	return slash ? slash + 1 : path;
 }
 
 /* Looks before it opens, too: opening a device can have effects of its own. */
@@ -89,13 +89,13 @@ bool commit_options(const char *table, struct commit_words *words, tdl_commit_op
 	options->read_version = TDL_LATEST;
 	options->stop = interrupt_stop;
 	options->message = words->message;
-	if (entry != NULL) {
+	if (entry) {
 		options->user_name = entry->pw_name;
 	} else {
 		snprintf(words->user, sizeof words->user, "%ju", (uintmax_t)geteuid());
 		options->user_name = words->user;
 	}
-	return words->read_version == NULL ||
+	return !words->read_version ||
 	       parse_version(table, words->read_version, &options->read_version);
 }
 
@@ -153,17 +153,16 @@ struct change {
 static bool find_change(tdl_table *table, int64_t version, struct change *change)
 {
 	memset(change, 0, sizeof *change);
-	return table == NULL ||
-	       (tdl_table_version_info(table, version, &change->now, NULL) == 0 &&
-		(version == 0 ||
-		 tdl_table_version_info(table, version - 1, &change->before, NULL) == 0));
+	return !table || (tdl_table_version_info(table, version, &change->now, NULL) == 0 &&
+			  (version == 0 ||
+			   tdl_table_version_info(table, version - 1, &change->before, NULL) == 0));
 }
 
 static void print_json(int64_t version, const struct change *change)
 {
 	output_text("{\"version\":%" PRId64, version);
 	/* Committed it is, whatever became of the log since. */
-	if (change == NULL)
+	if (!change)
 		output_text("}\n");
 	else
 		output_text(",\"rows\":%" PRId64 ",\"bytes\":%" PRId64 ",\"numRecords\":%" PRIu64
@@ -198,7 +197,7 @@ int commit_done(const struct commit_words *words, const char *committed, tdl_tab
 
 	if (words->json)
 		print_json(version, known ? &change : NULL);
-	else if (known && table != NULL && isatty(STDOUT_FILENO))
+	else if (known && table && isatty(STDOUT_FILENO))
 		print_human(committed, &change);
 	else
 		output_text("%s\n", committed);

@@ -17,7 +17,7 @@ void output_json_string(const char *text)
 	size_t quoted = tdl__json_quote_as(TDL__QUOTE_SHOWN, NULL, 0, text, n);
 	char *string CLEANUP(tdl__free_at) = malloc(quoted);
 
-	if (string == NULL) {
+	if (!string) {
 		output_no_memory();
 		return;
 	}

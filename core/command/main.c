@@ -40,7 +40,7 @@ static int unknown(const char *word)
 	for (size_t i = 0; i < COMMANDS; i++)
 		nearest_offer(&meant, commands[i]->name);
 	fprintf(stderr, "%s\n", usage);
-	if (meant.name != NULL)
+	if (meant.name)
 		report("unknown command: %s (did you mean %s?)", word, meant.name);
 	else
 		report("unknown command: %s (tinydelta --help lists them)", word);

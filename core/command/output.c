@@ -191,9 +191,9 @@ int output_finish(const char *committed)
 		out.error = errno;
 	if (out.error == 0)
 		return STATUS_DONE;
-	if (out.error == EPIPE && committed == NULL)
+	if (out.error == EPIPE && !committed)
 		return STATUS_FAILED;
-	if (committed != NULL)
+	if (committed)
 		return report("standard output: %s; %s nevertheless: do not do it again",
 			      strerror(out.error), committed);
 	return report("standard output: %s", strerror(out.error));

@@ -28,11 +28,11 @@ static bool is_installed(const char *command)
 
 	if (strcspn(command, "\"'`$\\;|&<>(){}*?[]~#=") < n)
 		return true;
-	if (memchr(command, '/', n) != NULL) {
+	if (memchr(command, '/', n)) {
 		snprintf(file, sizeof file, "%.*s", (int)n, command);
 		return access(file, X_OK) == 0;
 	}
-	for (; path != NULL && *path != '\0'; path += strspn(path, ":")) {
+	for (; path && *path != '\0'; path += strspn(path, ":")) {
 		size_t length = strcspn(path, ":");
 
 		snprintf(file, sizeof file, "%.*s/%.*s", (int)length, path, (int)n, command);
@@ -47,10 +47,9 @@ static const char *find_pager(void)
 {
 	const char *pager = getenv("PAGER"), *term = getenv("TERM");
 
-	if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) || term == NULL ||
-	    strcmp(term, "dumb") == 0)
+	if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) || !term || strcmp(term, "dumb") == 0)
 		return NULL;
-	if (pager == NULL)
+	if (!pager)
 		pager = "less";
 	pager += strspn(pager, " \t");
 	if (*pager == '\0' || strcmp(pager, "cat") == 0 || !is_installed(pager))
@@ -63,7 +62,7 @@ void pager_begin(void)
 	const char *pager = find_pager();
 	int ends[2];
 
-	if (pager == NULL || pipe(ends) != 0)
+	if (!pager || pipe(ends) != 0)
 		return;
 	child = fork();
 	if (child == 0) {

@@ -56,7 +56,7 @@ int report_commit_error(const struct command *command, const tdl_error *error)
 	if (error->code != TDL_ERR_PUBLISHED && interrupt_came())
 		return report("stopped by %s: nothing was committed", interrupt_name());
 	found = error->code == TDL_ERR_PUBLISHED ? strstr(error->message, drop) : NULL;
-	if (found == NULL)
+	if (!found)
 		return report_error(error);
 	/* The library speaks to those who drop files: what is so, and why, is the same here. */
 	return report("%.*sdo not %s again%s", (int)(found - error->message), error->message,

@@ -48,7 +48,7 @@ void nearest_offer(struct nearest *nearest, const char *name)
 	/* Of a short word too little would be left. */
 	if (slips >= TOO_FAR || 2 * slips > strlen(name))
 		return;
-	if (nearest->name == NULL || slips < nearest->distance) {
+	if (!nearest->name || slips < nearest->distance) {
 		nearest->name = name;
 		nearest->distance = slips;
 	}

@@ -20,8 +20,7 @@ static bool wants_color(void)
 {
 	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
-	return (no == NULL || *no == '\0') && term != NULL && *term != '\0' &&
-	       strcmp(term, "dumb") != 0;
+	return (!no || *no == '\0') && term && *term != '\0' && strcmp(term, "dumb") != 0;
 }
 
 static unsigned terminal_width(void)
@@ -32,7 +31,7 @@ static unsigned terminal_width(void)
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
 		return size.ws_col;
-	width = columns != NULL ? strtol(columns, NULL, 10) : 0;
+	width = columns ? strtol(columns, NULL, 10) : 0;
 	return width > 0 && width < 10000 ? (unsigned)width : 80;
 }
 
@@ -44,9 +43,9 @@ void term_begin(struct term *term, const char *when)
 	term->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 	term->width = terminal_width();
 	term->human = terminal;
-	if (when != NULL && strcmp(when, "always") == 0)
+	if (when && strcmp(when, "always") == 0)
 		term->human = term->color = true;
-	else if (when != NULL && strcmp(when, "never") == 0)
+	else if (when && strcmp(when, "never") == 0)
 		term->color = false;
 	else
 		term->color = terminal && wants_color();
@@ -82,7 +81,7 @@ char *term_text(const struct term *term, const char *text, unsigned *width)
 	mbstate_t state = { 0 };
 
 	*width = 0;
-	while (copy != NULL && left > 0) {
+	while (copy && left > 0) {
 		wchar_t c;
 		size_t n = mbrtowc(&c, text, left, &state);
 		int columns = -1;
@@ -105,7 +104,7 @@ char *term_text(const struct term *term, const char *text, unsigned *width)
 		text += n;
 		left -= n;
 	}
-	if (copy != NULL)
+	if (copy)
 		*to = '\0';
 	return copy;
 }
@@ -141,7 +140,7 @@ const char *term_time(int64_t ms, char text[TERM_TIME_SIZE])
 	struct tm tm;
 
 	/* Whatever a writer put into the log. */
-	if (ms < 0 || ms / 1000 > 253402300799 || localtime_r(&seconds, &tm) == NULL ||
+	if (ms < 0 || ms / 1000 > 253402300799 || !localtime_r(&seconds, &tm) ||
 	    strftime(text, TERM_TIME_SIZE, "%Y-%m-%d %H:%M:%S", &tm) == 0)
 		snprintf(text, TERM_TIME_SIZE, "%" PRId64 " ms", ms);
 	return text;

@@ -21,7 +21,7 @@ static const char *member(const cJSON *object, const char *name)
 {
 	const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
 
-	return text != NULL ? text : "";
+	return text ? text : "";
 }
 
 /* What tdl_table_version_json() says of a version, to be freed by cJSON_Delete(). */
@@ -46,22 +46,20 @@ static int is_chosen(tdl_table *table, const struct versions *versions, int64_t 
 	cJSON *object = NULL;
 	int r;
 
-	if (versions->operation != NULL) {
+	if (versions->operation) {
 		r = tdl_table_version_info(table, version, &info, error);
 		if (r < 0)
 			return r;
 		if (fnmatch(versions->operation, info.operation, FNM_CASEFOLD) != 0)
 			return 0;
 	}
-	if (versions->user == NULL && versions->source == NULL)
+	if (!versions->user && !versions->source)
 		return 1;
 	r = read_object(table, version, &object, error);
 	if (r < 0)
 		return r;
-	r = (versions->user == NULL ||
-	     fnmatch(versions->user, member(object, "userName"), 0) == 0) &&
-	    (versions->source == NULL ||
-	     fnmatch(versions->source, member(object, "source"), 0) == 0);
+	r = (!versions->user || fnmatch(versions->user, member(object, "userName"), 0) == 0) &&
+	    (!versions->source || fnmatch(versions->source, member(object, "source"), 0) == 0);
 	cJSON_Delete(object);
 	return r;
 }
@@ -173,7 +171,7 @@ int version_print_json(tdl_table *table, int64_t version, const char *table_id, 
 	if (r < 0)
 		return r;
 	output_bytes(json, length - 2);
-	if (table_id != NULL) {
+	if (table_id) {
 		output_text(",\"tableId\":");
 		output_json_string(table_id);
 	}

@@ -46,7 +46,7 @@ static bool read_on(tdl__added *added, const tdl__filelist *files)
 	if (want > added->slot_count) {
 		uint64_t *slots = calloc(want, sizeof *slots);
 
-		if (slots == NULL)
+		if (!slots)
 			return false;
 		free(added->slots);
 		added->slots = slots;
@@ -121,7 +121,7 @@ static int check_bytes(int fd, const struct recorded *recorded, bool *same)
 	uint32_t crc = 0;
 	uint64_t at = 0;
 	struct stat st;
-	int why = buffer == NULL ? ENOMEM : tdl__sys_fstat(fd, &st);
+	int why = !buffer ? ENOMEM : tdl__sys_fstat(fd, &st);
 
 	*same = why == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == recorded->size;
 	while (why == 0 && *same && recorded->has_crc) {

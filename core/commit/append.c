@@ -102,7 +102,7 @@ static int publish_staged(tdl_table *table, enum tdl__change change, tdl_staged 
 		if (r == 0)
 			r = tdl__publish(table, change, part, -1, options, version, &why);
 	}
-	if (r < 0 && error != NULL)
+	if (r < 0 && error)
 		*error = why;
 	return r;
 }
@@ -112,7 +112,7 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 		      tdl_error *error)
 {
 	tdl__validator *validator CLEANUP(cleanup_validator) = NULL;
-	tdl_commit_options exact = options != NULL ? *options : any_version;
+	tdl_commit_options exact = options ? *options : any_version;
 	tdl_version_info head;
 	tdl_staged *file;
 	tdl__part part;
@@ -124,7 +124,7 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 	if (operation == TDL_OVERWRITE && exact.read_version == TDL_LATEST)
 		exact.read_version = head.version;
 	validator = tdl__validator_new(staging, NULL, name, head.schema);
-	if (validator == NULL)
+	if (!validator)
 		return tdl__fail_nomem(error);
 	r = tdl__validator_read(validator, fd, options, error);
 	if (r == 0)
@@ -161,7 +161,7 @@ static const char *staged_name_of(const tdl_staged *file)
 {
 	const char *name = "";
 
-	if (file->file_name != NULL)
+	if (file->file_name)
 		tdl__staged_parse(file->file_name, &name);
 	return name;
 }
@@ -203,8 +203,7 @@ static void validate_written(tdl_staged *file, const void *bytes, size_t n, uint
 	tdl_version_info head;
 
 	/* What is small is validated at once when it is committed. */
-	if (file->validator == NULL && offset == 0 && n >= TDL__VALIDATE_MIN &&
-	    file->file_name != NULL &&
+	if (!file->validator && offset == 0 && n >= TDL__VALIDATE_MIN && file->file_name &&
 	    atomic_load(&file->staging->validator_memory) < TDL__VALIDATOR_MEMORY &&
 	    tdl_table_version_info(file->staging->table, TDL_LATEST, &head, NULL) == 0) {
 		file->validator =
@@ -213,7 +212,7 @@ static void validate_written(tdl_staged *file, const void *bytes, size_t n, uint
 	}
 	/* Bytes that come in any other order might yet be written over by some that came before.
 	 * And a refusal has to name the file as it is called then: the commit finds it again. */
-	if (file->validator == NULL || offset != tdl__validator_fed(file->validator) ||
+	if (!file->validator || offset != tdl__validator_fed(file->validator) ||
 	    tdl__validator_feed(file->validator, bytes, n, NULL) < 0 || is_too_much(file))
 		discard_validator(file);
 }
@@ -250,7 +249,7 @@ void tdl_staged_cut(tdl_staged *file, uint64_t size)
 	pthread_mutex_lock(&file->lock);
 	file->generation++;
 	atomic_store(&file->stop, true);
-	if (file->validator != NULL)
+	if (file->validator)
 		discard_validator(file);
 	if (size == 0) {
 		file->scattered = false;
@@ -270,15 +269,15 @@ static int validate_staged(tdl_staged *file, const char *name, const tdl_schema 
 	pthread_mutex_lock(&file->lock);
 	*validator = take_validator(file);
 	pthread_mutex_unlock(&file->lock);
-	if (*validator != NULL)
+	if (*validator)
 		tdl__validator_stop_at(*validator, stop);
-	if (*validator != NULL && tdl__schema_equal(tdl__validator_schema(*validator), schema) &&
+	if (*validator && tdl__schema_equal(tdl__validator_schema(*validator), schema) &&
 	    tdl__validator_read(*validator, file->fd, options, NULL) == 0 &&
 	    tdl__validator_finish(*validator, part, data, NULL) == 0)
 		return 0;
 	tdl__validator_free(*validator);
 	*validator = tdl__validator_new(file->staging, file, name, schema);
-	if (*validator == NULL)
+	if (!*validator)
 		return tdl__fail_nomem(error);
 	tdl__validator_stop_at(*validator, stop);
 	r = tdl__validator_read(*validator, file->fd, options, error);
@@ -344,7 +343,7 @@ static bool take_prepared(tdl_staged *file, const tdl_schema *schema, tdl__valid
 		*validator = take_validator(file);
 	}
 	pthread_mutex_unlock(&file->lock);
-	if (*validator == NULL)
+	if (!*validator)
 		return false;
 	*data = tdl__validator_file(*validator);
 	part->name = (*data)->file_name;
@@ -378,7 +377,7 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 	tdl_error why = { 0 };
 	int r;
 
-	if (file->file_name == NULL)
+	if (!file->file_name)
 		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
 	r = tdl_staged_open(file, &why);
 	if (r == 0)
@@ -404,7 +403,7 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 		if (!why.in_doubt)
 			tdl__staged_forget(file);
 	}
-	if (r < 0 && error != NULL)
+	if (r < 0 && error)
 		*error = why;
 	return r;
 }
@@ -441,7 +440,7 @@ int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options
 {
 	/* What a restore writes into the log stays there: none of it may come from an index. */
 	tdl_table *replayed CLEANUP(free_table) = NULL;
-	tdl_commit_options exact = options != NULL ? *options : any_version;
+	tdl_commit_options exact = options ? *options : any_version;
 	tdl_version_info head;
 	int r = tdl__commit_options_check(options, error);
 

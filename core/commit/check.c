@@ -84,8 +84,7 @@ static void check_time(struct tdl__check *check, int64_t version, int64_t timest
 		return;
 	tdl__log_name(name, version);
 	snprintf(path, sizeof path, TDL__LOG_DIR "/%s", name);
-	if (gmtime_r(&seconds, &tm) == NULL ||
-	    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+	if (!gmtime_r(&seconds, &tm) || strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
 		snprintf(text, sizeof text, "%" PRId64, timestamp);
 	tdl__check_problem(check, TDL_SUSPECT, version, path, 1,
 			   "is dated %s, which lies in the future (a clock was ahead)", text);

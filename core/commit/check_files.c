@@ -106,12 +106,11 @@ static void name_versions(const struct tdl__check *check, const struct item *ite
 			first = -1;
 		}
 	}
-	if (ranges.p == NULL || ranges.failed)
+	if (!ranges.p || ranges.failed)
 		snprintf(out, VERSIONS_MAX, " (version %" PRId64 ")", item->version);
 	else
 		snprintf(out, VERSIONS_MAX, " (version%s %.160s%s)",
-			 strpbrk(ranges.p, ", ") != NULL ? "s" : "", ranges.p,
-			 ranges.n > 160 ? "..." : "");
+			 strpbrk(ranges.p, ", ") ? "s" : "", ranges.p, ranges.n > 160 ? "..." : "");
 }
 
 /* ---- Data files ---------------------------------------------------------------------------- */
@@ -135,7 +134,7 @@ static bool grow_slots(struct data *data, const tdl__filelist *files)
 	if (data->count < data->slot_count / 2)
 		return true;
 	slots = calloc(want, sizeof *slots);
-	if (slots == NULL)
+	if (!slots)
 		return false;
 	free(data->slots);
 	data->slots = slots;
@@ -236,11 +235,11 @@ static void add_block(struct content *content, const char *bytes, size_t n)
 	uint32_t crc = tdl__crc32c(0, bytes, n);
 	uint64_t block = content->bytes / TDL__BLOCK;
 
-	if (content->blocks != NULL && crc != content->blocks[block] && !content->is_wrong) {
+	if (content->blocks && crc != content->blocks[block] && !content->is_wrong) {
 		content->is_wrong = true;
 		content->wrong = content->bytes;
 	}
-	if (content->lines != NULL && !content->is_miscounted &&
+	if (content->lines && !content->is_miscounted &&
 	    tdl__count_newlines(bytes, n) != content->lines[block]) {
 		content->is_miscounted = true;
 		content->miscounted = content->bytes;
@@ -254,7 +253,7 @@ static int read_content(struct tdl__check *check, int fd, uint64_t size, const t
 	tdl__rows *rows CLEANUP(free_rows) = tdl__rows_new(schema, path, forget_rows, NULL);
 	char *buffer CLEANUP(tdl__free_at) = malloc(PIECE);
 
-	if (rows == NULL || buffer == NULL)
+	if (!rows || !buffer)
 		return ENOMEM;
 	for (;;) {
 		size_t got;
@@ -275,7 +274,7 @@ static int read_content(struct tdl__check *check, int fd, uint64_t size, const t
 		content->last = buffer[got - 1];
 		content->bytes += got;
 		check->bytes += got;
-		if (check->options->progress != NULL)
+		if (check->options->progress)
 			check->options->progress(check->options->context, check->bytes,
 						 check->total);
 	}

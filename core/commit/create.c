@@ -20,9 +20,9 @@ static int make_parents(const char *path, size_t *made, tdl_error *error)
 	char *slash;
 
 	*made = 0;
-	if (copy == NULL)
+	if (!copy)
 		return tdl__fail_nomem(error);
-	for (slash = copy + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+	for (slash = copy + 1; (slash = strchr(slash, '/')); slash++) {
 		int why;
 
 		if (slash[1] == '/')
@@ -46,8 +46,7 @@ static void remove_parents(const char *path, size_t made)
 	char *copy CLEANUP(tdl__free_at) = strdup(path);
 	char *slash;
 
-	while (made > 0 && copy != NULL && (slash = strrchr(copy, '/')) != NULL &&
-	       (size_t)(slash - copy) >= made) {
+	while (made > 0 && copy && (slash = strrchr(copy, '/')) && (size_t)(slash - copy) >= made) {
 		*slash = '\0';
 		tdl__sys_rmdir(AT_FDCWD, copy);
 	}
@@ -58,9 +57,9 @@ static int sync_parents(const char *path, tdl_error *error)
 {
 	char *copy CLEANUP(tdl__free_at) = realpath(path, NULL);
 
-	if (copy == NULL)
+	if (!copy)
 		return tdl__fail_errno(error, errno, "cannot resolve %s", path);
-	for (char *slash = strrchr(copy, '/'); slash != NULL; slash = strrchr(copy, '/')) {
+	for (char *slash = strrchr(copy, '/'); slash; slash = strrchr(copy, '/')) {
 		int fd CLEANUP(tdl__close_at) = -1;
 		int why;
 

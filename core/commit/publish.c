@@ -52,17 +52,17 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 		tdl__text_format(&info, ",\"readVersion\":%" PRId64, read_version);
 	else
 		tdl__text_format(&info, ",\"readVersion\":null");
-	if (options != NULL && options->user_name != NULL) {
+	if (options && options->user_name) {
 		tdl__text_add(&info, ",\"userName\":", 12);
 		tdl__text_quote(&info, options->user_name, strlen(options->user_name));
 	}
-	if (options != NULL && options->source != NULL) {
+	if (options && options->source) {
 		tdl__text_add(&info, ",\"source\":", 10);
 		tdl__text_quote(&info, options->source, strlen(options->source));
 	}
 	if (restored >= 0)
 		tdl__text_format(&info, ",\"restoredVersion\":%" PRId64, restored);
-	if (options != NULL && options->message != NULL) {
+	if (options && options->message) {
 		tdl__text_add(&info, ",\"userMetadata\":", 16);
 		tdl__text_quote(&info, options->message, strlen(options->message));
 	}
@@ -85,7 +85,7 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 
 int tdl__commit_options_check(const tdl_commit_options *options, tdl_error *error)
 {
-	size_t n = options != NULL && options->message != NULL ? strlen(options->message) : 0;
+	size_t n = options && options->message ? strlen(options->message) : 0;
 
 	if (n > TDL_COMMIT_MESSAGE_MAX)
 		return tdl__fail(error, TDL_ERR_LIMIT,
@@ -218,7 +218,7 @@ static int write_temp(const tdl__log *log, int64_t version, const char *text, si
 	why = tdl__sys_open(log->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd);
 	if (why != 0)
 		return cannot_write(log, why, name, error);
-	if (owner != NULL)
+	if (owner)
 		r = tdl__table_set_owner(owner, fd, mode, error);
 	if (r == 0)
 		why = tdl__sys_write(fd, text, length);
@@ -267,7 +267,7 @@ static int unsupported(const char *table, int link_why, tdl_error *error)
 			"cannot commit to %s: its file system can neither link() nor "
 			"renameat2(RENAME_NOREPLACE), or forbids it here",
 			table);
-	if (error != NULL)
+	if (error)
 		error->code = TDL_ERR_UNSUPPORTED;
 	return TDL_ERR_UNSUPPORTED;
 }
@@ -277,7 +277,7 @@ static int published(int64_t version, int why, const char *what, tdl_error *erro
 {
 	tdl__fail_errno(error, why, "committed as version %" PRId64 ", %s: do not drop again",
 			version, what);
-	if (error != NULL) {
+	if (error) {
 		error->code = TDL_ERR_PUBLISHED;
 		error->version = version;
 	}
@@ -291,7 +291,7 @@ static int in_doubt(int64_t version, int why, tdl_error *error)
 			"may be committed as version %" PRId64
 			", which the file system does not say: look first, do not drop again",
 			version);
-	if (error != NULL) {
+	if (error) {
 		error->code = TDL_ERR_PUBLISHED;
 		error->version = version;
 		error->in_doubt = true;
@@ -306,7 +306,7 @@ static int unseen(int64_t version, const tdl_error *why, tdl_error *error)
 		     "committed as version %" PRId64
 		     ", but it cannot be read: do not drop again: %s",
 		     version, why->message);
-	if (error != NULL)
+	if (error)
 		error->os_error = why->os_error;
 	return TDL_ERR_PUBLISHED;
 }
@@ -509,7 +509,7 @@ static int check_part(tdl_table *table, tdl__part *part, const char *name, bool 
 /* Who commits may think better of it, until the commit is visible. */
 static int check_stop(const tdl_commit_options *options, tdl_error *error)
 {
-	if (options == NULL || options->stop == NULL || !options->stop(options->context))
+	if (!options || !options->stop || !options->stop(options->context))
 		return 0;
 	return tdl__fail(error, TDL_ERR_STOPPED, "stopped; nothing was committed");
 }
@@ -518,7 +518,7 @@ static int check_stop(const tdl_commit_options *options, tdl_error *error)
 static int refresh_head(tdl_table *table, const tdl__part *part, const tdl_commit_options *options,
 			struct base *base, tdl_error *error)
 {
-	int64_t wanted = options != NULL ? options->read_version : TDL_LATEST;
+	int64_t wanted = options ? options->read_version : TDL_LATEST;
 	int r = tdl__history_refresh(&table->history, error);
 
 	if (r == 0)
@@ -532,7 +532,7 @@ static int refresh_head(tdl_table *table, const tdl__part *part, const tdl_commi
 		return tdl__no_such_version(error, wanted, table->path, base->info.version);
 	if (wanted != TDL_LATEST && wanted != base->info.version)
 		return conflict(wanted + 1, error);
-	if (part != NULL && !tdl__schema_equal(part->schema, base->info.schema))
+	if (part && !tdl__schema_equal(part->schema, base->info.schema))
 		return tdl__fail_at(error, TDL_ERR_CONFLICT, base->info.version, 0, 0,
 				    "version %" PRId64
 				    " changed the columns; another writer committed first",
@@ -611,7 +611,7 @@ int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int
 		r = tdl__table_lock(table, options, &lock, error);
 	if (r < 0)
 		return r;
-	if (part != NULL) {
+	if (part) {
 		part_name(name, part->hex);
 		r = link_part(table, part, name, &linked, error);
 		if (r < 0)
@@ -621,7 +621,7 @@ int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int
 	r = commit(table, change, part, target, options, &dir, &made, error);
 	pthread_mutex_unlock(&table->publishing);
 	if (r < 0 && r != TDL_ERR_PUBLISHED) {
-		if (part != NULL)
+		if (part)
 			unlink_part(table, part, name, &linked);
 		return r;
 	}
@@ -629,7 +629,7 @@ int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int
 	/* Published. From here on nothing may be taken back. */
 	if (r == 0)
 		r = sync_log(&table->history.log, made, error);
-	if (part != NULL) {
+	if (part) {
 		int lost = check_part(table, part, name, linked.moved, made, r == 0 ? error : NULL);
 
 		r = r < 0 ? r : lost;
@@ -637,7 +637,7 @@ int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int
 	if (tdl__history_refresh(&table->history, &why_not) < 0 && r == 0 &&
 	    tdl_table_head(table) < made)
 		r = unseen(made, &why_not, error);
-	if (r == 0 && part != NULL)
+	if (r == 0 && part)
 		remove_mark(part, &linked);
 	*version = made;
 	return r;

@@ -70,7 +70,7 @@ static int take_over(struct recovery *recovery, const char *name, const char *st
 	if (why != 0)
 		return tdl__cannot_stage(staging->table, why, recovery->error);
 	file = tdl__staged_new(staging, strdup(name));
-	if (file == NULL)
+	if (!file)
 		return tdl__fail_nomem(recovery->error);
 	file->fd = tdl__steal_fd(&fd);
 	if ((st.st_mode & 07777) != 0600)
@@ -151,7 +151,7 @@ static bool collect(void *context, const char *name)
 	if (!tdl__staged_parse(name, &staged_name) && !tdl__moved_parse(name, &staged_name))
 		return true;
 	copy = strdup(name);
-	if (copy == NULL ||
+	if (!copy ||
 	    !tdl__reserve(&recovery->names, &recovery->cap, recovery->count + 1, sizeof copy)) {
 		free(copy);
 		recovery->result = tdl__fail_nomem(recovery->error);
@@ -260,7 +260,7 @@ int tdl_staging_recover(tdl_staging *staging,
 		return recovery.result;
 	if (why != 0)
 		return tdl__cannot_stage(staging->table, why, error);
-	if (recovery.result == 0 && busy != NULL)
+	if (recovery.result == 0 && busy)
 		*busy = recovery.busy;
 	return recovery.result;
 }
@@ -284,9 +284,9 @@ static void tell(struct waiting *waiting, const char *staged_name)
 
 	waiting->told.folder = tdl__printable(folder, sizeof folder, waiting->told.folder,
 					      strlen(waiting->told.folder));
-	waiting->told.name = staged_name != NULL ? tdl__printable(name, sizeof name, staged_name,
-								  strlen(staged_name))
-						 : NULL;
+	waiting->told.name =
+		staged_name ? tdl__printable(name, sizeof name, staged_name, strlen(staged_name))
+			    : NULL;
 	waiting->found(waiting->context, &waiting->told);
 }
 
@@ -316,8 +316,7 @@ static bool tell_folder(void *context, const char *name)
 	struct stat st;
 	int why;
 
-	if (!tdl__folder_parse(name) ||
-	    (waiting->only != NULL && strcmp(name, waiting->only) != 0) ||
+	if (!tdl__folder_parse(name) || (waiting->only && strcmp(name, waiting->only) != 0) ||
 	    tdl__sys_stat(waiting->incoming, name, &st) != 0 || !S_ISDIR(st.st_mode))
 		return true;
 	folder = tdl__folder_trylock(waiting->incoming, name, &dead);
@@ -377,7 +376,7 @@ static int lock_named(tdl_table *table, int incoming, const char *folder, struct
 	int why;
 
 	tdl__printable(shown, sizeof shown, folder, strnlen(folder, NAME_MAX));
-	if (!tdl__folder_parse(folder) || strchr(folder, '/') != NULL)
+	if (!tdl__folder_parse(folder) || strchr(folder, '/'))
 		return tdl__fail(error, TDL_ERR_NOT_FOUND,
 				 "no folder of %s/" TDL__INCOMING_DIR ": %s", table->path, shown);
 	switch (tdl__folder_lock(incoming, folder, dead)) {

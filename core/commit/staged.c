@@ -36,7 +36,7 @@ static int open_again(tdl_staged *file)
 
 	if (file->fd >= 0)
 		return 0;
-	if (file->file_name == NULL)
+	if (!file->file_name)
 		return ENOENT;
 	why = tdl__sys_open(dir, file->file_name, O_RDWR | flags, 0, &file->fd);
 	/* It was ready to be published, which can be written by nobody. */
@@ -104,7 +104,7 @@ static int write_about(tdl_staged *file)
 		return why;
 	file->has_about = true;
 	n = snprintf(text, sizeof text, "%u %u %o\n%s", file->uid, file->gid, file->mode,
-		     file->refused != NULL ? file->refused : "");
+		     file->refused ? file->refused : "");
 	why = tdl__sys_write(fd, text, (size_t)n);
 	/* Half of it might be taken for the whole. */
 	if (why != 0)
@@ -120,7 +120,7 @@ int tdl_staged_own(tdl_staged *file, unsigned uid, unsigned gid, unsigned mode, 
 	file->uid = uid;
 	file->gid = gid;
 	file->mode = mode & 0777;
-	why = file->file_name == NULL ? 0 : write_about(file);
+	why = !file->file_name ? 0 : write_about(file);
 	pthread_mutex_unlock(&file->lock);
 	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
 }
@@ -169,7 +169,7 @@ void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left
 	name_about(name, file->hex);
 	if (tdl__sys_open(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd) == 0 &&
 	    tdl__sys_pread(fd, text, sizeof text - 1, 0, &got) == 0 && got > 0 &&
-	    memchr(text, '\0', got) == NULL && text[got - 1] == '\n') {
+	    !memchr(text, '\0', got) && text[got - 1] == '\n') {
 		text[got] = '\0';
 		second = strchr(text, '\n') + 1;
 		if (sscanf(text, "%u %u %o", &uid, &gid, &mode) == 3) {
@@ -180,7 +180,7 @@ void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left
 		if (strncmp(second, state, n) == 0 && strchr(second + n, '\n') == text + got - 1)
 			file->refused = strdup(second);
 	}
-	if (file->refused != NULL) {
+	if (file->refused) {
 		snprintf(text, sizeof text, "%s", file->refused + n);
 		text[strlen(text) - 1] = '\0';
 		left->reason = strdup(text);

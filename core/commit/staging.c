@@ -327,7 +327,7 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 		close(tdl__steal_fd(&incoming));
 	}
 	staging = calloc(1, sizeof *staging);
-	if (staging == NULL || (staging->name = strdup(name)) == NULL) {
+	if (!staging || !(staging->name = strdup(name))) {
 		free(staging);
 		tdl__dead_remove(incoming, name, &(struct tdl__dead){ dir, locked });
 		return tdl__fail_nomem(error);
@@ -345,7 +345,7 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 
 void tdl_staging_free(tdl_staging *staging)
 {
-	if (staging == NULL)
+	if (!staging)
 		return;
 	tdl__dead_remove(staging->incoming, staging->name,
 			 &(struct tdl__dead){ staging->dir, staging->lock });
@@ -465,9 +465,9 @@ void tdl__dead_remove(int incoming, const char *name, const struct tdl__dead *de
 
 tdl_staged *tdl__staged_new(tdl_staging *staging, char *file_name)
 {
-	tdl_staged *file = file_name != NULL ? calloc(1, sizeof *file) : NULL;
+	tdl_staged *file = file_name ? calloc(1, sizeof *file) : NULL;
 
-	if (file == NULL) {
+	if (!file) {
 		free(file_name);
 		return NULL;
 	}
@@ -488,12 +488,12 @@ static bool goes_on(char byte)
  * say whether it is temporary. To be freed; NULL: no memory. */
 static char *file_name_of(const char *hex, const char *name)
 {
-	size_t length = name != NULL ? strlen(name) : 0;
+	size_t length = name ? strlen(name) : 0;
 	size_t head = TDL_STAGED_NAME_MAX - NAME_TAIL, tail;
 	char *made = NULL;
 	int n;
 
-	if (name == NULL)
+	if (!name)
 		return strdup(hex);
 	if (length <= TDL_STAGED_NAME_MAX)
 		return asprintf(&made, "%s-%s", hex, name) < 0 ? NULL : made;
@@ -514,17 +514,17 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 	tdl_staged *file;
 	int why;
 
-	if (hex == NULL) {
+	if (!hex) {
 		tdl__random_hex(random);
 		hex = random;
 	}
 	file = tdl__staged_new(staging, file_name_of(hex, name));
-	if (file == NULL)
+	if (!file)
 		return tdl__fail_nomem(error);
 	memcpy(file->hex, hex, TDL__HEX_MAX);
 	why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
 	/* A failed commit of the same file can have left it behind. */
-	if (why == EEXIST && name == NULL && tdl__sys_unlink(staging->dir, file->file_name) == 0)
+	if (why == EEXIST && !name && tdl__sys_unlink(staging->dir, file->file_name) == 0)
 		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
 	if ((why == ENOENT || why == ESTALE) && renew(staging) == 0)
 		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
@@ -548,7 +548,7 @@ int tdl__staged_secure(tdl_staged *file, bool *again, tdl_error *error)
 	int why;
 
 	*again = false;
-	if (file->file_name == NULL || is_there(staging->dir, file->file_name, file->fd))
+	if (!file->file_name || is_there(staging->dir, file->file_name, file->fd))
 		return 0;
 	why = renew(staging);
 	if (why == 0)
@@ -573,11 +573,11 @@ static int check_name(const char *name, tdl_error *error)
 {
 	if (strlen(name) > NAME_MAX) {
 		tdl__fail_errno(error, ENAMETOOLONG, "%.80s...", name);
-		if (error != NULL)
+		if (error)
 			error->code = TDL_ERR_LIMIT;
 		return TDL_ERR_LIMIT;
 	}
-	if (*name == '\0' || strchr(name, '/') != NULL)
+	if (*name == '\0' || strchr(name, '/'))
 		return tdl__fail(error, TDL_ERR_MISUSE, "\"%s\" is no file name", name);
 	return 0;
 }
@@ -597,9 +597,9 @@ int tdl__staged_create_nameless(tdl_staging *staging, const char *hex, tdl_stage
 
 void tdl_staged_free(tdl_staged *file)
 {
-	if (file == NULL)
+	if (!file)
 		return;
-	if (file->validator != NULL)
+	if (file->validator)
 		file->free_validator(file->validator);
 	if (file->validator_memory > 0)
 		atomic_fetch_sub(&file->staging->validator_memory, file->validator_memory);
@@ -623,10 +623,10 @@ int tdl_staged_rename(tdl_staged *file, const char *name, tdl_error *error)
 
 	if (r < 0)
 		return r;
-	if (file->file_name == NULL)
+	if (!file->file_name)
 		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
 	renamed = file_name_of(file->hex, name);
-	if (renamed == NULL)
+	if (!renamed)
 		return tdl__fail_nomem(error);
 	pthread_mutex_lock(&file->lock);
 	why = tdl__sys_rename(file->staging->dir, file->file_name, file->staging->dir, renamed,
@@ -652,7 +652,7 @@ int tdl_staged_remove(tdl_staged *file, tdl_error *error)
 	int why = 0;
 
 	pthread_mutex_lock(&file->lock);
-	if (file->file_name != NULL)
+	if (file->file_name)
 		why = tdl__sys_unlink(file->staging->dir, file->file_name);
 	if (why == 0 || why == ENOENT) {
 		tdl__staged_forget(file);

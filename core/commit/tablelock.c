@@ -159,7 +159,7 @@ pid_t tdl__lock_holder(const struct stat *st)
 	pid_t found = 0, likely = 0;
 	char line[256];
 
-	while (locks != NULL && found == 0 && fgets(line, sizeof line, locks) != NULL) {
+	while (locks && found == 0 && fgets(line, sizeof line, locks)) {
 		unsigned major, minor;
 		unsigned long inode;
 		long pid;
@@ -173,7 +173,7 @@ pid_t tdl__lock_holder(const struct stat *st)
 		if (makedev(major, minor) == st->st_dev)
 			found = likely;
 	}
-	if (locks != NULL)
+	if (locks)
 		fclose(locks);
 	return found != 0 ? found : likely;
 }
@@ -188,9 +188,9 @@ static int busy(const tdl_table *table, int fd, const struct stat *st, tdl_error
 	if (pid != 0) {
 		snprintf(path, sizeof path, "/proc/%ld/comm", (long)pid);
 		comm = fopen(path, "re");
-		if (comm == NULL || fgets(name, sizeof name, comm) == NULL)
+		if (!comm || !fgets(name, sizeof name, comm))
 			strcpy(name, "?");
-		if (comm != NULL)
+		if (comm)
 			fclose(comm);
 		name[strcspn(name, "\n")] = '\0';
 		snprintf(who, sizeof who, "process %ld (%s)", (long)pid, name);
@@ -294,7 +294,7 @@ static int take(tdl_table *table, int operation, const tdl_commit_options *optio
 								 table->path);
 			break;
 		}
-		if (options != NULL && options->stop != NULL && options->stop(options->context)) {
+		if (options && options->stop && options->stop(options->context)) {
 			r = tdl__fail(error, TDL_ERR_STOPPED, "stopped; nothing was committed");
 			break;
 		}

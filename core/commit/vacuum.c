@@ -73,7 +73,7 @@ static void clear(struct vacuum *vacuum)
 	free(vacuum->folders);
 	if (vacuum->incoming >= 0)
 		close(vacuum->incoming);
-	if (vacuum->table != NULL)
+	if (vacuum->table)
 		tdl_table_free(vacuum->table);
 }
 
@@ -81,8 +81,7 @@ static void keep(struct names *names, const char *name)
 {
 	char *copy = strdup(name);
 
-	if (copy == NULL ||
-	    !tdl__reserve(&names->items, &names->cap, names->count + 1, sizeof copy)) {
+	if (!copy || !tdl__reserve(&names->items, &names->cap, names->count + 1, sizeof copy)) {
 		free(copy);
 		names->failed = true;
 		return;
@@ -125,7 +124,7 @@ static bool see_part(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;
 
-	if (tdl__file_key_of(name).named == NULL)
+	if (!tdl__file_key_of(name).named)
 		keep(&vacuum->parts, name);
 	else if (tdl__incoming_is_temp(name))
 		keep(&vacuum->unmade, name);
@@ -188,8 +187,8 @@ static bool see_folder(void *context, const char *name)
 	    !tdl__folder_is_ours(vacuum->table, dead.dir))
 		return true;
 	folder.name = strdup(name);
-	if (folder.name == NULL || !tdl__reserve(&vacuum->folders, &vacuum->folder_cap,
-						 vacuum->folder_count + 1, sizeof folder)) {
+	if (!folder.name || !tdl__reserve(&vacuum->folders, &vacuum->folder_cap,
+					  vacuum->folder_count + 1, sizeof folder)) {
 		free(folder.name);
 		vacuum->failed = true;
 		return false;
@@ -228,7 +227,7 @@ static void protect_added(struct vacuum *vacuum)
 			continue;
 		tdl__file_key_path(&key, path);
 		slash = strrchr(path, '/');
-		name = slash != NULL ? slash + 1 : path;
+		name = slash ? slash + 1 : path;
 		if (*name != 'p')
 			continue;
 		/* What is protected already has lost its first byte, which all candidates share. */
@@ -278,8 +277,8 @@ static int refresh_log(struct vacuum *vacuum, tdl_error *error)
 
 static bool is_moved(const struct vacuum *vacuum, const char *part)
 {
-	return vacuum->moved.count > 0 && bsearch(&part, vacuum->moved.items, vacuum->moved.count,
-						  sizeof part, by_name) != NULL;
+	return vacuum->moved.count > 0 &&
+	       bsearch(&part, vacuum->moved.items, vacuum->moved.count, sizeof part, by_name);
 }
 
 static int collect(struct vacuum *vacuum, tdl_error *error)

@@ -44,7 +44,7 @@ static int cannot_write(const tdl__validator *validator, int why, tdl_error *err
 /* Starts a file of its own, with the rows that the source has right already. */
 static int start_file(tdl__validator *validator, tdl_error *error)
 {
-	const char *hex = validator->source != NULL ? validator->source->hex : NULL;
+	const char *hex = validator->source ? validator->source->hex : NULL;
 	int r = tdl__staged_create_nameless(validator->staging, hex, &validator->file, error);
 	int why;
 
@@ -97,11 +97,11 @@ static int write_rows(void *context, const char *bytes, size_t n, bool verbatim,
 	tdl__validator *validator = context;
 	int r = 0, why;
 
-	if (validator->file == NULL && (validator->source == NULL || !verbatim))
+	if (!validator->file && (!validator->source || !verbatim))
 		r = start_file(validator, error);
 	if (r < 0)
 		return r;
-	if (validator->file != NULL && (why = tdl__sys_write(validator->file->fd, bytes, n)) != 0)
+	if (validator->file && (why = tdl__sys_write(validator->file->fd, bytes, n)) != 0)
 		return cannot_write(validator, why, error);
 	return sum_blocks(validator, bytes, n) ? 0 : tdl__fail_nomem(error);
 }
@@ -111,15 +111,15 @@ tdl__validator *tdl__validator_new(tdl_staging *staging, tdl_staged *source, con
 {
 	tdl__validator *validator = calloc(1, sizeof *validator);
 
-	if (validator == NULL)
+	if (!validator)
 		return NULL;
 	validator->staging = staging;
 	validator->source = source;
 	validator->schema = schema;
 	validator->name = strdup(name);
-	if (validator->name != NULL)
+	if (validator->name)
 		validator->rows = tdl__rows_new(schema, validator->name, write_rows, validator);
-	if (validator->rows == NULL) {
+	if (!validator->rows) {
 		tdl__validator_free(validator);
 		return NULL;
 	}
@@ -156,9 +156,9 @@ static void free_rows(tdl__validator *validator)
 
 void tdl__validator_free(tdl__validator *validator)
 {
-	if (validator == NULL)
+	if (!validator)
 		return;
-	if (validator->file != NULL)
+	if (validator->file)
 		tdl_staged_remove(validator->file, NULL);
 	tdl_staged_free(validator->file);
 	free_rows(validator);
@@ -170,7 +170,7 @@ void tdl__validator_free(tdl__validator *validator)
 
 void tdl__validator_keep(tdl__validator *validator)
 {
-	if (validator->file != NULL)
+	if (validator->file)
 		tdl__staged_forget(validator->file);
 }
 
@@ -199,7 +199,7 @@ void tdl__validator_stop_at(tdl__validator *validator, const atomic_bool *stop)
 
 tdl_staged *tdl__validator_file(const tdl__validator *validator)
 {
-	return validator->file != NULL ? validator->file : validator->source;
+	return validator->file ? validator->file : validator->source;
 }
 
 const tdl_schema *tdl__validator_schema(const tdl__validator *validator)
@@ -222,23 +222,22 @@ int tdl__validator_read(tdl__validator *validator, int fd, const tdl_commit_opti
 			buffer = NULL;
 			room = PIECE;
 		}
-		if (buffer == NULL)
+		if (!buffer)
 			buffer = malloc(room);
-		if (buffer == NULL)
+		if (!buffer)
 			return tdl__fail_nomem(error);
-		why = validator->source != NULL
-			      ? tdl__sys_pread(fd, buffer, room, validator->taken, &got)
-			      : tdl__sys_read(fd, buffer, room, &got);
+		why = validator->source ? tdl__sys_pread(fd, buffer, room, validator->taken, &got)
+					: tdl__sys_read(fd, buffer, room, &got);
 		if (why != 0)
 			return tdl__fail_errno(error, why, "cannot read %s", validator->name);
 		r = tdl__validator_feed(validator, buffer, got, error);
 		if (r < 0)
 			return r;
 		wait_for_memory(validator);
-		if (validator->stop != NULL && atomic_load(validator->stop))
+		if (validator->stop && atomic_load(validator->stop))
 			return tdl__fail(error, TDL_ERR_CONFLICT, "%s is written to",
 					 validator->name);
-		if (options != NULL && options->progress != NULL)
+		if (options && options->progress)
 			options->progress(options->context, validator->taken);
 	} while (got == room); /* less is the end */
 	return 0;
@@ -250,7 +249,7 @@ int tdl__validator_finish(tdl__validator *validator, tdl__part *part, tdl_staged
 	int r = tdl__rows_finish(validator->rows, error);
 
 	/* The rows are there as they should be, and more is: blank lines. */
-	if (r == 0 && validator->file == NULL && !tdl__rows_verbatim(validator->rows))
+	if (r == 0 && !validator->file && !tdl__rows_verbatim(validator->rows))
 		r = start_file(validator, error);
 	if (r == 0 && validator->size % TDL__BLOCK != 0 &&
 	    !end_block(validator, validator->size % TDL__BLOCK))

@@ -15,7 +15,7 @@ static bool whole(tdl__span text, const char *p, const char *bad, size_t *at)
 {
 	const char *end = text.p + text.n;
 
-	if (p != NULL) {
+	if (p) {
 		p = tdl__skip_blank(p, end);
 		if (p == end)
 			return true;
@@ -136,7 +136,7 @@ bool tdl__json_item(tdl__span *rest, tdl__span *value)
 /* Whether the escape at p, with 6 bytes behind it, may be the first half of a pair. */
 static bool first_of_pair(const char *p)
 {
-	return (p[2] | 32) == 'd' && strchr("89abAB", p[3]) != NULL && p[6] == '\\' && p[7] == 'u';
+	return (p[2] | 32) == 'd' && strchr("89abAB", p[3]) && p[6] == '\\' && p[7] == 'u';
 }
 
 /* Whether a valid string, with its quotes, means `name`. */
@@ -176,8 +176,8 @@ static bool same_text(tdl__span string, const char *name)
 
 bool tdl__json_is(tdl__span string, const char *name)
 {
-	return memchr(string.p, '\\', string.n) == NULL ? same_text(string, name)
-							: means(string, name, strlen(name));
+	return !memchr(string.p, '\\', string.n) ? same_text(string, name)
+						 : means(string, name, strlen(name));
 }
 
 /* Members that are looked for. */
@@ -234,7 +234,7 @@ static const char *scan_object(const char *p, const char *end, unsigned max_dept
 		if (p == end || *p != '"')
 			goto wrong;
 		p = tdl__scan_string(p + 1, end, &seen, bad);
-		if (p == NULL)
+		if (!p)
 			return NULL;
 		key.n = (size_t)(p - key.p);
 		p = tdl__skip_blank(p, end);
@@ -242,7 +242,7 @@ static const char *scan_object(const char *p, const char *end, unsigned max_dept
 			goto wrong;
 		value.p = tdl__skip_blank(p + 1, end);
 		p = tdl__scan_value(value.p, end, max_depth - 1, bad);
-		if (p == NULL)
+		if (!p)
 			return NULL;
 		value.n = (size_t)(p - value.p);
 		look_at(wanted, key, (seen & TDL__SEEN_ESCAPE) != 0, value);
@@ -278,7 +278,7 @@ bool tdl__json_member(tdl__span object, const char *name, tdl__span *value)
 	tdl__span found;
 
 	tdl__json_members(object, &name, 1, &found);
-	if (found.p == NULL)
+	if (!found.p)
 		return false;
 	*value = found;
 	return true;
@@ -300,7 +300,7 @@ bool tdl__json_int64(tdl__span value, int64_t *out)
 	int64_t result = 0;
 	const char *bad, *behind = tdl__scan_number(p, end, &integer, &bad);
 
-	if (behind == NULL || !integer || tdl__skip_blank(behind, end) != end)
+	if (!behind || !integer || tdl__skip_blank(behind, end) != end)
 		return false;
 	negative = *p == '-';
 	if (negative)

@@ -54,12 +54,12 @@ bool tdl__number_finite(const char *p, size_t n)
 	for (q = *p == '-' ? p + 1 : p; q < end && *q != 'e' && *q != 'E'; q++) {
 		if (*q == '.')
 			point = q;
-		else if (first == NULL && *q != '0')
+		else if (!first && *q != '0')
 			first = q;
 	}
-	if (first == NULL)
+	if (!first)
 		return true;
-	if (point == NULL)
+	if (!point)
 		point = q;
 	if (q < end)
 		exponent = read_exponent(q + 1, end);

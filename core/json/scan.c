@@ -51,7 +51,7 @@ static const char *scan_escape(const char *p, const char *end, const char **bad)
 	if (p == end)
 		goto wrong;
 	if (*p != 'u') {
-		if (memchr("\"\\/bfnrt", *p, 8) == NULL)
+		if (!memchr("\"\\/bfnrt", *p, 8))
 			goto wrong;
 		return p + 1;
 	}
@@ -79,14 +79,14 @@ const char *tdl__scan_string(const char *p, const char *end, unsigned *seen, con
 		if (*p == '\\') {
 			*seen |= TDL__SEEN_ESCAPE;
 			p = scan_escape(p, end, bad);
-			if (p == NULL)
+			if (!p)
 				return NULL;
 			continue;
 		}
 		if ((unsigned char)*p < 0x20)
 			break;
 		p = tdl__utf8_skip(p, end, &splits, bad);
-		if (p == NULL)
+		if (!p)
 			return NULL;
 		if (splits)
 			*seen |= TDL__SEEN_SEPARATOR;
@@ -167,7 +167,7 @@ static const char *scan_key(const char *p, const char *end, const char **bad)
 		return NULL;
 	}
 	p = tdl__scan_string(p + 1, end, &seen, bad);
-	if (p == NULL)
+	if (!p)
 		return NULL;
 	p = tdl__skip_blank(p, end);
 	if (p == end || *p != ':') {
@@ -212,13 +212,13 @@ const char *tdl__scan_value(const char *p, const char *end, unsigned max_depth, 
 			depth++;
 			p = tdl__skip_blank(p + 1, end);
 			if (p == end || *p != (object ? '}' : ']')) {
-				if (object && (p = scan_key(p, end, bad)) == NULL)
+				if (object && !(p = scan_key(p, end, bad)))
 					return NULL;
 				continue;
 			}
 		} else {
 			p = scan_scalar(p, end, bad);
-			if (p == NULL)
+			if (!p)
 				return NULL;
 			if (depth == 0)
 				return p;
@@ -230,7 +230,7 @@ const char *tdl__scan_value(const char *p, const char *end, unsigned max_depth, 
 
 			if (p < end && *p == ',') {
 				p = tdl__skip_blank(p + 1, end);
-				if (object && (p = scan_key(p, end, bad)) == NULL)
+				if (object && !(p = scan_key(p, end, bad)))
 					return NULL;
 				break;
 			}
@@ -289,7 +289,7 @@ size_t tdl__unescape(char *out, const char *text, size_t n)
 		if (p[1] != 'u') {
 			const char *letter = strchr(letters, p[1]);
 
-			*o++ = letter != NULL ? meant[letter - letters] : p[1];
+			*o++ = letter ? meant[letter - letters] : p[1];
 			p += 2;
 			continue;
 		}

@@ -62,7 +62,7 @@ static cJSON *parse(tdl__span text, int *code, tdl_error *error)
 	const char *end;
 	cJSON *json;
 
-	if (copy == NULL) {
+	if (!copy) {
 		*code = tdl__fail_nomem(error);
 		return NULL;
 	}
@@ -70,9 +70,9 @@ static cJSON *parse(tdl__span text, int *code, tdl_error *error)
 	copy[text.n] = '\0';
 	errno = 0;
 	json = cJSON_ParseWithOpts(copy, &end, true);
-	if (json == NULL && errno == ENOMEM)
+	if (!json && errno == ENOMEM)
 		*code = tdl__fail_nomem(error);
-	else if (json == NULL)
+	else if (!json)
 		*code = bad(error, "a text that is no Unicode");
 	return json;
 }
@@ -112,7 +112,7 @@ static int keep_string(tdl__commit *commit, tdl__span value, size_t *at, size_t 
 		int r = 0;
 
 		json = parse(value, &r, error);
-		if (json == NULL)
+		if (!json)
 			return r;
 		tdl__text_add(&commit->strings, json->valuestring, strlen(json->valuestring));
 	}
@@ -126,7 +126,7 @@ static bool whole_number(tdl__span value, uint64_t *out)
 {
 	int64_t number;
 
-	if (value.p == NULL || !tdl__json_int64(value, &number) || number < 0)
+	if (!value.p || !tdl__json_int64(value, &number) || number < 0)
 		return false;
 	*out = (uint64_t)number;
 	return true;
@@ -154,7 +154,7 @@ static int read_promise(tdl__commit *commit, tdl__span actions, tdl__span crc32c
 	commit->checked = true;
 	commit->promised_lines = lines;
 	commit->promised_crc = (uint32_t)crc;
-	if (previous.p == NULL)
+	if (!previous.p)
 		return 0;
 	commit->covered = before_checksum(line, (uint32_t)crc);
 	if (commit->covered == 0)
@@ -207,21 +207,21 @@ static int read_info(tdl__commit *commit, tdl__span info, tdl__span line, bool f
 		return bad(error, "commitInfo is no object");
 	tdl__json_members(info, names, COUNT, values);
 	commit->others = length_of_others(info);
-	if (values[TIMESTAMP].p == NULL || !tdl__json_int64(values[TIMESTAMP], &commit->timestamp))
+	if (!values[TIMESTAMP].p || !tdl__json_int64(values[TIMESTAMP], &commit->timestamp))
 		return bad(error, "commitInfo without a whole number as its timestamp");
-	if (values[OPERATION].p == NULL)
+	if (!values[OPERATION].p)
 		return bad(error, "commitInfo without operation");
 	r = keep_string(commit, values[OPERATION], &commit->operation, &length,
 			"the operation in commitInfo is no text", error);
 	if (r < 0)
 		return r;
 	commit->read_version = -1;
-	if (values[READ_VERSION].p != NULL && tdl__json_kind(values[READ_VERSION]) != 'n' &&
+	if (values[READ_VERSION].p && tdl__json_kind(values[READ_VERSION]) != 'n' &&
 	    (!tdl__json_int64(values[READ_VERSION], &commit->read_version) ||
 	     commit->read_version < 0))
 		return bad(error, "the readVersion in commitInfo is no version");
 	commit->has_info = true;
-	commit->ours = values[ENGINE].p != NULL && values[ENGINE].n > strlen(ours) &&
+	commit->ours = values[ENGINE].p && values[ENGINE].n > strlen(ours) &&
 		       memcmp(values[ENGINE].p, ours, strlen(ours)) == 0;
 	if (first)
 		r = read_promise(commit, values[ACTIONS], values[CRC32C], values[PREVIOUS], line,
@@ -284,7 +284,7 @@ static bool sums_agree(const tdl__sums *sums, uint64_t size)
 	for (uint64_t i = 0, left = size; left > 0; i++) {
 		uint64_t n = left < TDL__BLOCK ? left : TDL__BLOCK;
 
-		if (sums->rows != NULL && sums->rows[i] > n)
+		if (sums->rows && sums->rows[i] > n)
 			return false;
 		crc = tdl__crc32c_combine(crc, sums->blocks[i], n);
 		left -= n;
@@ -301,12 +301,12 @@ static int read_blocks(tdl__commit *commit, tdl__action *action, tdl__span block
 	tdl__sums sums;
 	int r;
 
-	if (blocks.p == NULL)
-		return rows.p == NULL ? 0 : bad(error, wrong_rows);
+	if (!blocks.p)
+		return !rows.p ? 0 : bad(error, wrong_rows);
 	if (!action->has_crc)
 		return bad(error, wrong);
 	r = keep_numbers(commit, blocks, count, &action->blocks, wrong, error);
-	if (r == 0 && rows.p != NULL)
+	if (r == 0 && rows.p)
 		r = keep_numbers(commit, rows, count, &action->rows, wrong_rows, error);
 	if (r < 0)
 		return r;
@@ -338,14 +338,13 @@ static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error
 	if (tdl__json_kind(file) != '{')
 		return bad(error, is_add ? "add is no object" : "remove is no object");
 	tdl__json_members(file, names, COUNT, values);
-	if (values[PATH].p == NULL)
+	if (!values[PATH].p)
 		return bad(error, is_add ? "add without path" : "remove without path");
 	r = keep_string(commit, values[PATH], &action.path, &action.path_length,
 			"the path of a data file is no text", error);
 	if (r < 0)
 		return r;
-	action.no_change =
-		values[DATA_CHANGE].p != NULL && tdl__json_kind(values[DATA_CHANGE]) == 'f';
+	action.no_change = values[DATA_CHANGE].p && tdl__json_kind(values[DATA_CHANGE]) == 'f';
 	if (is_add) {
 		const char *path = tdl__commit_string(commit, action.path);
 
@@ -379,7 +378,7 @@ static int read_column(tdl__commit *commit, tdl__span column, tdl_schema **schem
 	int r;
 
 	tdl__json_members(column, names, 2, values);
-	if (tdl__json_kind(column) != '{' || values[0].p == NULL || values[1].p == NULL)
+	if (tdl__json_kind(column) != '{' || !values[0].p || !values[1].p)
 		return bad(error, why);
 	r = keep_string(commit, values[0], &name, &name_length, why, error);
 	if (r == 0)
@@ -400,7 +399,7 @@ static int read_schema(tdl__commit *commit, tdl__span columns, tdl_schema **sche
 	tdl__span column;
 	bool any = false;
 
-	if (columns.p == NULL || tdl__json_kind(columns) != '[')
+	if (!columns.p || tdl__json_kind(columns) != '[')
 		return bad(error, "metaData without a schema");
 	while (tdl__json_item(&columns, &column)) {
 		int r = read_column(commit, column, schema, error);
@@ -428,7 +427,7 @@ static int read_metadata(tdl__commit *commit, tdl__span metadata, tdl_error *err
 	if (tdl__json_kind(metadata) != '{')
 		return bad(error, "metaData is no object");
 	tdl__json_members(metadata, names, 2, values);
-	if (values[0].p == NULL)
+	if (!values[0].p)
 		return bad(error, "metaData without id");
 	r = keep_string(commit, values[0], &commit->table_id, &length,
 			"the id in metaData is no text", error);
@@ -443,7 +442,7 @@ static int read_metadata(tdl__commit *commit, tdl__span metadata, tdl_error *err
 
 static size_t skip_blanks(tdl__span text, size_t at)
 {
-	while (at < text.n && memchr(" \t\r\n", text.p[at], 4) != NULL)
+	while (at < text.n && memchr(" \t\r\n", text.p[at], 4))
 		at++;
 	return at;
 }
@@ -487,13 +486,13 @@ int tdl__commit_line(tdl__commit *commit, tdl__span line, bool first, tdl_error 
 		actions += values[i].p != NULL;
 	if (actions > 1)
 		return bad(error, "more than one action in a line");
-	if (values[INFO].p != NULL)
+	if (values[INFO].p)
 		r = read_info(commit, values[INFO], line, first, error);
-	if (r == 0 && values[METADATA].p != NULL)
+	if (r == 0 && values[METADATA].p)
 		r = read_metadata(commit, values[METADATA], error);
-	if (r == 0 && values[ADD].p != NULL)
+	if (r == 0 && values[ADD].p)
 		r = read_file(commit, values[ADD], true, error);
-	if (r == 0 && values[REMOVE].p != NULL)
+	if (r == 0 && values[REMOVE].p)
 		r = read_file(commit, values[REMOVE], false, error);
 	return r;
 }
@@ -546,9 +545,9 @@ void tdl__action_add(tdl__text *text, const char *path, uint64_t size, uint64_t 
 	tdl__text_format(text, ",\"size\":%" PRIu64 ",\"numRecords\":%" PRIu64, size, num_records);
 	if (sums->has_crc)
 		tdl__text_format(text, ",\"crc32c\":%" PRIu32, sums->crc);
-	if (sums->blocks != NULL && count <= TDL__BLOCKS_MAX) {
+	if (sums->blocks && count <= TDL__BLOCKS_MAX) {
 		add_numbers(text, "blocks", sums->blocks, count);
-		if (sums->rows != NULL)
+		if (sums->rows)
 			add_numbers(text, "rows", sums->rows, count);
 	}
 	tdl__text_add(text, "}}\n", 3);
@@ -567,7 +566,7 @@ void tdl__action_metadata(tdl__text *text, const char *table_id, const tdl_schem
 	size_t length = 0;
 
 	columns = tdl__schema_json(schema, &length);
-	if (columns == NULL) {
+	if (!columns) {
 		text->failed = true;
 		return;
 	}

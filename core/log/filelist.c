@@ -24,20 +24,20 @@ tdl__file_key tdl__file_key_of(const char *path)
 
 bool tdl__file_key_equal(const tdl__file_key *a, const tdl__file_key *b)
 {
-	if (a->named != NULL || b->named != NULL)
-		return a->named != NULL && b->named != NULL && strcmp(a->named, b->named) == 0;
+	if (a->named || b->named)
+		return a->named && b->named && strcmp(a->named, b->named) == 0;
 	return memcmp(a->id, b->id, 16) == 0;
 }
 
 uint64_t tdl__file_key_hash(const tdl__file_key *key)
 {
-	return key->named == NULL ? tdl__hash(key->id, sizeof key->id)
-				  : tdl__hash(key->named, strlen(key->named));
+	return !key->named ? tdl__hash(key->id, sizeof key->id)
+			   : tdl__hash(key->named, strlen(key->named));
 }
 
 void tdl__file_key_path(const tdl__file_key *key, char *out)
 {
-	if (key->named != NULL) {
+	if (key->named) {
 		strcpy(out, key->named);
 		return;
 	}
@@ -69,7 +69,7 @@ void tdl__filelist_reset(tdl__filelist *files)
 
 	tdl__filelist_free(files);
 	files->lists = lists;
-	files->list_cap = lists != NULL ? cap : 0;
+	files->list_cap = lists ? cap : 0;
 	files->list_count = files->list_cap > 0 ? 1 : 0;
 	if (files->list_count > 0)
 		lists[0] = (tdl__list){ 0 };
@@ -98,8 +98,8 @@ static bool reserve(tdl__filelist *files, const tdl__file_key *key, unsigned fla
 	       ((flags & TDL__FILE_BLOCKS) == 0 ||
 		tdl__reserve(&files->blocks, &files->block_cap, files->block_count + 1,
 			     sizeof *files->blocks)) &&
-	       (key->named == NULL || tdl__reserve(&files->named, &files->named_cap,
-						   files->named_count + 1, sizeof *files->named));
+	       (!key->named || tdl__reserve(&files->named, &files->named_cap,
+					    files->named_count + 1, sizeof *files->named));
 }
 
 /* Takes the numbers of its blocks (at blocks->numbers) on success. */
@@ -111,9 +111,9 @@ static bool add(tdl__filelist *files, const tdl__file_key *key, uint64_t size, u
 
 	if (!reserve(files, key, flags))
 		return false;
-	if (key->named != NULL) {
+	if (key->named) {
 		path = strdup(key->named);
-		if (path == NULL)
+		if (!path)
 			return false;
 		files->named[files->named_count++] = (tdl__named_file){ n, path };
 	}
@@ -126,8 +126,7 @@ static bool add(tdl__filelist *files, const tdl__file_key *key, uint64_t size, u
 	/* Nothing is nothing's last byte: an empty file needs no newline. */
 	if (size == 0)
 		flags = (flags | TDL__FILE_EOL_KNOWN) & ~TDL__FILE_NO_EOL;
-	files->flags[n] =
-		(uint8_t)((flags & ~TDL__FILE_NAMED) | (path != NULL ? TDL__FILE_NAMED : 0));
+	files->flags[n] = (uint8_t)((flags & ~TDL__FILE_NAMED) | (path ? TDL__FILE_NAMED : 0));
 	if ((flags & TDL__FILE_NO_EOL) != 0)
 		files->no_eol[files->no_eol_count++] = n;
 	if ((flags & TDL__FILE_BLOCKS) != 0) {
@@ -143,19 +142,19 @@ static bool add(tdl__filelist *files, const tdl__file_key *key, uint64_t size, u
 bool tdl__filelist_add(tdl__filelist *files, const tdl__file_key *key, uint64_t size,
 		       uint64_t records, const tdl__sums *sums)
 {
-	bool has_blocks = sums->has_crc && sums->blocks != NULL && size > 0;
+	bool has_blocks = sums->has_crc && sums->blocks && size > 0;
 	unsigned flags = (sums->has_crc ? TDL__FILE_HAS_CRC : 0) |
 			 (has_blocks ? TDL__FILE_BLOCKS : 0) |
-			 (has_blocks && sums->rows != NULL ? TDL__FILE_ROWS : 0);
+			 (has_blocks && sums->rows ? TDL__FILE_ROWS : 0);
 	size_t count = (size_t)tdl__block_count(size);
 	tdl__blocks blocks = { .at = files->number_count };
 
 	if (has_blocks) {
 		blocks.numbers = calloc((size_t)numbers_for(size, flags) + 1, sizeof(uint32_t));
-		if (blocks.numbers == NULL)
+		if (!blocks.numbers)
 			return false;
 		memcpy(blocks.numbers, sums->blocks, count * sizeof(uint32_t));
-		if (sums->rows != NULL)
+		if (sums->rows)
 			memcpy(blocks.numbers + count, sums->rows, count * sizeof(uint32_t));
 	}
 	if (add(files, key, size, records, sums->crc, flags, &blocks))
@@ -269,7 +268,7 @@ static bool grow_slots(tdl__filelist *files)
 	if (files->slots_used < old_count / 2)
 		return true;
 	slots = calloc(want, sizeof *slots);
-	if (slots == NULL)
+	if (!slots)
 		return false;
 	files->slots = slots;
 	files->slot_count = want;
@@ -471,7 +470,7 @@ bool tdl__filelist_load_blocks(tdl__filelist *files, const uint64_t *entries, ui
 	size_t *owners CLEANUP(tdl__free_at) = calloc(count + 1, sizeof *owners);
 	size_t owner_count = 0;
 
-	if (owners == NULL ||
+	if (!owners ||
 	    !tdl__reserve(&files->blocks, &files->block_cap, (size_t)count, sizeof *files->blocks))
 		return false;
 	for (uint64_t i = 0; i < count; i++) {
@@ -487,7 +486,7 @@ bool tdl__filelist_load_blocks(tdl__filelist *files, const uint64_t *entries, ui
 			if (n == 0 || n > number_count - files->number_count)
 				return false;
 			blocks.numbers = malloc(n * sizeof *numbers);
-			if (blocks.numbers == NULL)
+			if (!blocks.numbers)
 				return false;
 			memcpy(blocks.numbers, numbers + blocks.at, n * sizeof *numbers);
 			files->number_count += n;
@@ -495,9 +494,8 @@ bool tdl__filelist_load_blocks(tdl__filelist *files, const uint64_t *entries, ui
 		} else {
 			const tdl__blocks *owner = owner_of(files, owners, owner_count, blocks.at);
 
-			if (owner == NULL ||
-			    n != numbers_for(tdl__filelist_size(files, owner->index),
-					     files->flags[owner->index]))
+			if (!owner || n != numbers_for(tdl__filelist_size(files, owner->index),
+						       files->flags[owner->index]))
 				return false;
 			blocks.numbers = owner->numbers;
 			blocks.shared = true;

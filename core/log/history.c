@@ -129,12 +129,12 @@ static int list_past_gap(tdl__history *history, int64_t **past_gap, size_t *coun
 
 	/* A log that cannot even be listed is no less damaged. */
 	if (r < 0 && !is_of_the_file(&why)) {
-		if (error != NULL)
+		if (error)
 			*error = why;
 		return r;
 	}
 	*past_gap = calloc(shown + n + 1, sizeof **past_gap);
-	if (*past_gap == NULL)
+	if (!*past_gap)
 		return tdl__fail_nomem(error);
 	for (size_t i = 0; i < shown; i++)
 		(*past_gap)[i] = (int64_t)(first + i);
@@ -171,7 +171,7 @@ static int set_damage(tdl__history *history, const tdl_error *why, tdl_error *er
 	history->past_gap = past_gap;
 	history->past_gap_count = count;
 	pthread_rwlock_unlock(&history->lock);
-	if (error != NULL)
+	if (error)
 		*error = damage;
 	return TDL_ERR_CORRUPT;
 }
@@ -264,7 +264,7 @@ int tdl__history_rewritten(tdl__history *history, int64_t version, tdl_error *er
 	pthread_mutex_lock(&history->refreshing);
 	if (version < (int64_t)history->count)
 		r = set_rewritten(history, version, error);
-	else if (error != NULL)
+	else if (error)
 		*error = history->damage;
 	pthread_mutex_unlock(&history->refreshing);
 	return r;
@@ -293,7 +293,7 @@ static int set_replaced(tdl__history *history, tdl_error *error)
 	int r;
 
 	if (history->replaced || history->rewritten) {
-		if (error != NULL)
+		if (error)
 			*error = history->damage;
 		return TDL_ERR_CORRUPT;
 	}
@@ -336,7 +336,7 @@ static int read_next(struct walk *walk, int64_t version, tdl__commit *commit, td
 	/* So many at once are rarely all. */
 	if (walk->done++ == FEW)
 		walk->prefetch = tdl__prefetch_start(log, version);
-	if (walk->prefetch != NULL && tdl__prefetch_take(walk->prefetch, version, commit))
+	if (walk->prefetch && tdl__prefetch_take(walk->prefetch, version, commit))
 		return 0;
 	return tdl__log_read(log, version, commit, why);
 }
@@ -351,7 +351,7 @@ static int check_before(struct walk *walk, int64_t version, tdl_error *error)
 
 	if (!walk->again || walk->done > FEW)
 		return 1;
-	if (walk->pending != NULL) {
+	if (walk->pending) {
 		uint32_t stamp = walk->pending->stamp;
 
 		r = tdl__log_compare(&history->log, version - 1, walk->pending->file_crc, false,
@@ -361,7 +361,7 @@ static int check_before(struct walk *walk, int64_t version, tdl_error *error)
 	r = is_as_replayed(history, version - 1, &why);
 	if (r == 0)
 		return set_rewritten(history, version - 1, error);
-	if (r < 0 && error != NULL)
+	if (r < 0 && error)
 		*error = why;
 	return r;
 }
@@ -375,7 +375,7 @@ static int check_chain(struct walk *walk, int64_t version, const tdl__commit *co
 
 	if (!commit->chained || version == 0)
 		return 0;
-	if (walk->pending != NULL) {
+	if (walk->pending) {
 		if (commit->previous == (int64_t)walk->pending->file_crc)
 			return 0;
 		tdl__fail_at(&why, TDL_ERR_CORRUPT, version - 1, 0, 0,
@@ -395,7 +395,7 @@ static int replay_pending(struct walk *walk, tdl_error *error)
 	tdl_error why, whole;
 	int r;
 
-	if (walk->pending == NULL)
+	if (!walk->pending)
 		return 0;
 	pthread_rwlock_wrlock(&history->lock);
 	r = tdl__replay(history, walk->pending, &why);
@@ -439,7 +439,7 @@ static int walk_on(struct walk *walk, tdl_error *error)
 		if (found == TDL_ERR_CORRUPT || (version > 0 && is_of_the_file(&why) &&
 						 tdl__log_is_there(&history->log, version)))
 			return set_damage(history, &why, error);
-		if (error != NULL)
+		if (error)
 			*error = why;
 		return found;
 	}
@@ -498,7 +498,7 @@ static int refresh(tdl__history *history, bool listed, tdl_error *error)
 	if (is_replaced(history))
 		return set_replaced(history, error);
 	if (again && still_damaged(history)) {
-		if (error != NULL)
+		if (error)
 			*error = history->damage;
 		return TDL_ERR_CORRUPT;
 	}
@@ -642,7 +642,7 @@ static int check_version(tdl__history *history, int64_t *version, tdl_error *err
 	     (history->rewritten && *version > head && *version < (int64_t)history->shown) ||
 	     (*version > head && history->past_gap_count > 0 &&
 	      *version <= history->past_gap[history->past_gap_count - 1]))) {
-		if (error != NULL)
+		if (error)
 			*error = history->damage;
 		return TDL_ERR_CORRUPT;
 	}
@@ -673,7 +673,7 @@ int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,
 			.schema = meta->schema,
 			.table_id = meta->table_id,
 		};
-		if (meta->schema == NULL)
+		if (!meta->schema)
 			r = tdl__fail_at(error, TDL_ERR_CORRUPT, version, 0, 0,
 					 "version %" PRId64
 					 " of %s: the log has no metaData up to it",
@@ -724,7 +724,7 @@ int tdl__history_at(tdl__history *history, int64_t instant, int64_t now, int64_t
 			      "no version of %s at %s: version 0 is of %s", history->log.table,
 			      asked, near);
 	} else if (count == history->count && history->damaged) {
-		if (error != NULL)
+		if (error)
 			*error = history->damage;
 		r = TDL_ERR_CORRUPT;
 	} else if (count < history->count && tdl__history_time(history, count) > now) {

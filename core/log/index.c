@@ -121,7 +121,7 @@ static void make_text(const tdl__history *history, tdl__text *text)
 	for (size_t i = 0; i < history->meta_count; i++) {
 		const tdl__meta *meta = history->metas[i];
 
-		if (meta->schema != NULL)
+		if (meta->schema)
 			tdl__action_metadata(text, meta->table_id, meta->schema);
 		else
 			tdl__text_add(text, "\n", 1);
@@ -149,7 +149,7 @@ static bool set_apart(const tdl__history *history, struct apart *apart)
 	apart->named = calloc(files->named_count + 1, sizeof *apart->named);
 	apart->blocks = calloc(files->block_count + 1, 2 * sizeof *apart->blocks);
 	apart->numbers = calloc(files->number_count + 1, sizeof *apart->numbers);
-	if (apart->named == NULL || apart->blocks == NULL || apart->numbers == NULL)
+	if (!apart->named || !apart->blocks || !apart->numbers)
 		return false;
 	for (size_t i = 0; i < files->named_count; i++)
 		apart->named[i] = files->named[i].index;
@@ -263,7 +263,7 @@ static bool allocate(void *array, size_t *cap, uint64_t count, size_t size)
 	if (count == 0)
 		return true;
 	got = reallocarray(*at, count, size);
-	if (got == NULL)
+	if (!got)
 		return false;
 	*at = got;
 	*cap = (size_t)count;
@@ -317,7 +317,7 @@ static const char *next_text(const tdl__text *text, size_t *at)
 	const char *start = left > 0 ? text->p + *at : NULL;
 	const char *end = left > 0 ? memchr(start, '\0', left) : NULL;
 
-	if (end == NULL)
+	if (!end)
 		return NULL;
 	*at += (size_t)(end - start) + 1;
 	return start;
@@ -334,13 +334,13 @@ static bool read_named(tdl__history *history, const struct header *header, const
 
 		/* As in the log: a name that leaves the table, or one that needs no text, is wrong.
 		 */
-		if (path == NULL || !tdl__path_safe(path) || tdl__file_key_of(path).named == NULL ||
+		if (!path || !tdl__path_safe(path) || !tdl__file_key_of(path).named ||
 		    named[i] >= header->files || (i > 0 && named[i] <= named[i - 1]) ||
 		    (files->flags[named[i]] & TDL__FILE_NAMED) == 0)
 			return false;
 		copy = strdup(path);
-		if (copy == NULL || !tdl__reserve(&files->named, &files->named_cap,
-						  files->named_count + 1, sizeof *files->named)) {
+		if (!copy || !tdl__reserve(&files->named, &files->named_cap, files->named_count + 1,
+					   sizeof *files->named)) {
 			free(copy);
 			return false;
 		}
@@ -354,10 +354,10 @@ static bool take_operations(tdl__history *history, const struct header *header,
 {
 	for (uint64_t i = 0; i < header->operations; i++) {
 		const char *name = next_text(text, at);
-		char *copy = name != NULL ? strdup(name) : NULL;
+		char *copy = name ? strdup(name) : NULL;
 
-		if (copy == NULL || !tdl__reserve(&history->operations, &history->operation_cap,
-						  history->operation_count + 1, sizeof copy)) {
+		if (!copy || !tdl__reserve(&history->operations, &history->operation_cap,
+					   history->operation_count + 1, sizeof copy)) {
 			free(copy);
 			return false;
 		}
@@ -377,7 +377,7 @@ static bool take_metas(tdl__history *history, const struct header *header, const
 		const char *end = *at < text->n ? memchr(start, '\n', text->n - *at) : NULL;
 
 		tdl__commit_clear(&commit);
-		good = end != NULL &&
+		good = end &&
 		       tdl__commit_line(&commit, (tdl__span){ start, (size_t)(end - start) }, false,
 					NULL) == 0 &&
 		       tdl__history_add_meta(history, &commit) == 0;

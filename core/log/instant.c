@@ -82,7 +82,7 @@ static bool offset_at(int64_t instant, int64_t *offset)
 	time_t time = (time_t)instant;
 	struct tm tm;
 
-	if (localtime_r(&time, &tm) == NULL)
+	if (!localtime_r(&time, &tm))
 		return false;
 	*offset = tm.tm_gmtoff;
 	return true;
@@ -241,7 +241,7 @@ static bool read_ago(struct reader reader, int64_t now, int64_t *instant)
 	for (size_t i = 0; i < digits; i++)
 		count = count * 10 + (*reader.at++ - '0');
 	unit = memchr(units, *reader.at, sizeof units - 1);
-	if (unit == NULL || __builtin_mul_overflow(count, lengths[unit - units], &ms) ||
+	if (!unit || __builtin_mul_overflow(count, lengths[unit - units], &ms) ||
 	    __builtin_sub_overflow(now, ms, instant))
 		return false;
 	return true;
@@ -282,7 +282,7 @@ void tdl__instant_format(char out[TDL__INSTANT_MAX], int64_t instant)
 	size_t n;
 
 	if (instant < -30610224000000 + 2 * MS_A_DAY || instant > 253402300799999 - 2 * MS_A_DAY ||
-	    localtime_r(&seconds, &tm) == NULL) {
+	    !localtime_r(&seconds, &tm)) {
 		snprintf(out, TDL__INSTANT_MAX, "%" PRId64, instant);
 		return;
 	}

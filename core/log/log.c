@@ -128,7 +128,7 @@ static int open_commit(const tdl__log *log, int64_t version, int *fd, struct sta
 		int r = tdl__fail_errno(error, why, "cannot read %s/" TDL__LOG_DIR "/%s",
 					log->table, name);
 
-		if (error != NULL)
+		if (error)
 			error->version = version;
 		return r;
 	}
@@ -188,7 +188,7 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 		size_t next;
 		tdl_error why;
 
-		if (newline == NULL && !eof) {
+		if (!newline && !eof) {
 			size_t got, kept = end - start, room;
 
 			if (start > 0) {
@@ -197,7 +197,7 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 				end = kept;
 			}
 			if (kept == cap) {
-				size_t grown = buffer == NULL ? 0 : cap;
+				size_t grown = !buffer ? 0 : cap;
 
 				if (cap >= LINE_MAX_BYTES)
 					return damaged_file(log, version,
@@ -222,13 +222,12 @@ static int read_lines(const tdl__log *log, int64_t version, each_line *each, voi
 			end += got;
 			continue;
 		}
-		if (newline == NULL && start == end)
+		if (!newline && start == end)
 			return 0;
-		next = newline != NULL ? (size_t)(newline - at) + 1 : end;
+		next = newline ? (size_t)(newline - at) + 1 : end;
 		line++;
 		add_to_sums(sums, at + start, next - start, line == 1, newline != NULL);
-		r = each(context,
-			 (tdl__span){ at + start, next - start - (newline != NULL ? 1 : 0) },
+		r = each(context, (tdl__span){ at + start, next - start - (newline ? 1 : 0) },
 			 line == 1, &why);
 		if (r < 0)
 			return damaged(log, version, line, &why, error);
@@ -281,7 +280,7 @@ int tdl__log_read(const tdl__log *log, int64_t version, tdl__commit *commit, tdl
 	if (r < 0)
 		return r;
 	wrong = wrong_as_a_whole(version, &reading);
-	if (wrong != NULL)
+	if (wrong)
 		return damaged_file(log, version, wrong, error);
 	commit->file_crc = reading.sums.file_crc;
 	commit->stamp = tdl__log_stamp(&reading.sums.st);
@@ -295,10 +294,10 @@ int tdl__log_check(int64_t version, const char *text, size_t n, tdl__commit *com
 	const char *wrong = n > (uint64_t)FILE_MAX_BYTES ? "is larger than 4 GiB" : NULL;
 	uint64_t line = 0;
 
-	for (size_t at = 0; at < n && wrong == NULL;) {
+	for (size_t at = 0; at < n && !wrong;) {
 		const char *newline = memchr(text + at, '\n', n - at);
-		size_t next = newline != NULL ? (size_t)(newline - text) + 1 : n;
-		size_t length = next - at - (newline != NULL ? 1 : 0);
+		size_t next = newline ? (size_t)(newline - text) + 1 : n;
+		size_t length = next - at - (newline ? 1 : 0);
 
 		if (length >= LINE_MAX_BYTES) {
 			wrong = "has a line longer than 64 MiB";
@@ -313,9 +312,9 @@ int tdl__log_check(int64_t version, const char *text, size_t n, tdl__commit *com
 		}
 		at = next;
 	}
-	if (wrong == NULL)
+	if (!wrong)
 		wrong = wrong_as_a_whole(version, &reading);
-	return wrong == NULL ? 0 : tdl__fail(error, TDL_ERR_CORRUPT, "it %s", wrong);
+	return !wrong ? 0 : tdl__fail(error, TDL_ERR_CORRUPT, "it %s", wrong);
 }
 
 static int crc_of_file(int fd, uint32_t *crc)
@@ -381,7 +380,7 @@ static int keep_info(void *context, tdl__span line, bool first, tdl_error *error
 	if (!tdl__json_valid(line, 128, &at) || !tdl__json_member(line, "commitInfo", &value))
 		return 0;
 	copy = malloc(value.n + 1);
-	if (copy == NULL)
+	if (!copy)
 		return tdl__fail_nomem(error);
 	memcpy(copy, value.p, value.n);
 	copy[value.n] = '\0';
@@ -400,7 +399,7 @@ int tdl__log_read_info(const tdl__log *log, int64_t version, uint32_t crc, char 
 
 	if (r == 0 && sums.file_crc != crc)
 		r = damaged_file(log, version, "is not what it was", error);
-	if (r == 0 && info.text == NULL)
+	if (r == 0 && !info.text)
 		r = damaged_file(log, version, "has no commitInfo", error);
 	if (r < 0) {
 		free(info.text);
@@ -498,14 +497,14 @@ int tdl__log_probe_past_gap(const tdl__log *log, int64_t head, unsigned *turn, i
 {
 	/* 2, 3, 4, 8, 16, ... 2^40 beyond the head. */
 	const unsigned near = 3, all = 41;
-	unsigned only = turn != NULL ? near + (*turn)++ % (all - near) : 0;
+	unsigned only = turn ? near + (*turn)++ % (all - near) : 0;
 
 	for (unsigned i = 0; i < all; i++) {
 		int64_t far = i < near ? i + 2 : INT64_C(1) << i;
 		bool there;
 		int r;
 
-		if (i >= near && turn != NULL && i != only)
+		if (i >= near && turn && i != only)
 			continue;
 		r = tdl__log_probe(log, head + far, &there, error);
 		if (r < 0)

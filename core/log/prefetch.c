@@ -108,7 +108,7 @@ tdl__prefetch *tdl__prefetch_start(const tdl__log *log, int64_t from)
 	if (cores < 2 || !tdl__log_exists(log, from + WORTH))
 		return NULL;
 	prefetch = calloc(1, sizeof *prefetch);
-	if (prefetch == NULL)
+	if (!prefetch)
 		return NULL;
 	prefetch->log = log;
 	prefetch->from = from;
@@ -164,7 +164,7 @@ bool tdl__prefetch_take(tdl__prefetch *prefetch, int64_t version, tdl__commit *c
 
 void tdl__prefetch_stop(tdl__prefetch *prefetch)
 {
-	if (prefetch == NULL)
+	if (!prefetch)
 		return;
 	pthread_mutex_lock(&prefetch->lock);
 	prefetch->stop = true;

@@ -32,8 +32,8 @@ static uint32_t *slot_of(const tdl__history *history, const uint64_t *names,
 
 		if (position == 0)
 			return &history->slots[at];
-		other = tdl__filelist_key(&history->files, names != NULL ? names[position - 1]
-									 : first + position - 1);
+		other = tdl__filelist_key(&history->files,
+					  names ? names[position - 1] : first + position - 1);
 		if (tdl__file_key_equal(&other, key))
 			return &history->slots[at];
 	}
@@ -60,7 +60,7 @@ static bool ensure_slots(tdl__history *history, uint32_t count, size_t more)
 	while (want / 4 * 3 <= count + more)
 		want *= 2;
 	slots = calloc(want, sizeof *slots);
-	if (slots == NULL)
+	if (!slots)
 		return false;
 	free(history->slots);
 	history->slots = slots;
@@ -258,7 +258,7 @@ static int replace(tdl__history *history, const tdl__commit *commit, tdl__versio
 	struct work work = { names, sources, version->files };
 	int r;
 
-	if (names == NULL || sources == NULL)
+	if (!names || !sources)
 		return tdl__fail_nomem(error);
 	for (uint32_t i = 0; i < version->files; i++)
 		names[i] = sources[i] = first + i;
@@ -284,8 +284,8 @@ static int intern_operation(tdl__history *history, const char *name, uint32_t *a
 		}
 	}
 	copy = strdup(name);
-	if (copy == NULL || !tdl__reserve(&history->operations, &history->operation_cap,
-					  history->operation_count + 1, sizeof copy)) {
+	if (!copy || !tdl__reserve(&history->operations, &history->operation_cap,
+				   history->operation_count + 1, sizeof copy)) {
 		free(copy);
 		return TDL_ERR_NOMEM;
 	}
@@ -296,22 +296,22 @@ static int intern_operation(tdl__history *history, const char *name, uint32_t *a
 
 int tdl__history_add_meta(tdl__history *history, tdl__commit *commit)
 {
-	const char *id = commit->schema != NULL ? tdl__commit_string(commit, commit->table_id) : "";
+	const char *id = commit->schema ? tdl__commit_string(commit, commit->table_id) : "";
 	tdl__meta *meta = calloc(1, sizeof *meta);
 
-	if (meta != NULL)
+	if (meta)
 		meta->table_id = strdup(id);
-	if (meta == NULL || meta->table_id == NULL ||
+	if (!meta || !meta->table_id ||
 	    !tdl__reserve(&history->metas, &history->meta_cap, history->meta_count + 1,
 			  sizeof meta)) {
-		if (meta != NULL)
+		if (meta)
 			free(meta->table_id);
 		free(meta);
 		return TDL_ERR_NOMEM;
 	}
-	if (commit->schema != NULL) {
+	if (commit->schema) {
 		meta->json = tdl__schema_json(commit->schema, &meta->length);
-		if (meta->json == NULL) {
+		if (!meta->json) {
 			free(meta->table_id);
 			free(meta);
 			return TDL_ERR_NOMEM;
@@ -340,7 +340,7 @@ static uint64_t record_end(const tdl__history *history, const tdl__commit *commi
 		.schema = { meta->json, meta->length },
 	};
 
-	return meta->schema == NULL ? before : before + tdl__record_length(&record, commit->others);
+	return !meta->schema ? before : before + tdl__record_length(&record, commit->others);
 }
 
 int tdl__replay(tdl__history *history, tdl__commit *commit, tdl_error *error)
@@ -361,7 +361,7 @@ int tdl__replay(tdl__history *history, tdl__commit *commit, tdl_error *error)
 	if (commit->count >= nowhere - 1 - version.files)
 		return too_much(error);
 	/* All that may fail for memory comes before the files change. */
-	if (commit->schema != NULL || history->meta_count == 0) {
+	if (commit->schema || history->meta_count == 0) {
 		if (tdl__history_add_meta(history, commit) < 0)
 			return tdl__fail_nomem(error);
 		version.meta = (uint32_t)history->meta_count - 1;

@@ -64,7 +64,7 @@ bool tdl__tag_name_valid(const char *name, size_t n)
 			return false;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (memchr("~^:@/", name[i], 5) != NULL ||
+		if (memchr("~^:@/", name[i], 5) ||
 		    (name[i] == '.' && i + 1 < n && name[i + 1] == '.'))
 			return false;
 	}
@@ -84,10 +84,10 @@ static int not_a_version(const char *text, tdl_error *error)
 int tdl__revision_parse(const char *text, int64_t now, tdl__revision *revision, tdl_error *error)
 {
 	const char *tilde = strchr(text, '~');
-	size_t n = tilde != NULL ? (size_t)(tilde - text) : strlen(text);
+	size_t n = tilde ? (size_t)(tilde - text) : strlen(text);
 	tdl__revision found = { 0 };
 
-	if (tilde != NULL) {
+	if (tilde) {
 		if (!all_digits(tilde + 1, strlen(tilde + 1)))
 			return not_a_version(text, error);
 		found.back = number_of(tilde + 1, strlen(tilde + 1));

@@ -27,7 +27,7 @@ bool tdl__times_add(tdl__times *times, uint64_t version, int64_t before, int64_t
 	time = after(before, 1);
 	if (time == timestamp)
 		return true;
-	if (last != NULL && last->first + last->count == version &&
+	if (last && last->first + last->count == version &&
 	    after(last->time, last->count) == time) {
 		last->count++;
 		return true;

@@ -83,7 +83,7 @@ static int fail_missing(const struct tdl__row *row, const char *where, uint64_t 
 	struct list list = { .used = 0 };
 
 	for (size_t i = 0; i < row->count; i++) {
-		if (row->values[i].p == NULL)
+		if (!row->values[i].p)
 			list_add(&list, row->column_keys[i].whole + 1,
 				 row->column_keys[i].length - 2);
 	}
@@ -161,7 +161,7 @@ static int fail_object(const char *p, const char *end, const char *where, uint64
 	} else {
 		const char *behind = tdl__scan_literal(p, end, &bad);
 
-		if (behind != NULL && !tdl__is_word(*behind))
+		if (behind && !tdl__is_word(*behind))
 			snprintf(got, sizeof got, "%s", kind_of(*p));
 		else
 			describe(got, sizeof got, p, end);

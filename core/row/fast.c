@@ -20,7 +20,7 @@ static const char *match_long_number(const char *p, const char *end, bool intege
 	bool integer = false;
 
 	behind = tdl__scan_number(p, end, &integer, &bad);
-	if (behind == NULL || integer != integer_due)
+	if (!behind || integer != integer_due)
 		return NULL;
 	if (integer_due)
 		return behind - p - (*p == '-') <= TDL__DIGITS_MAX ? behind : NULL;
@@ -50,7 +50,7 @@ static inline const char *match_float(const char *p, const char *end)
 	bool integer;
 	const char *behind = tdl__short_number(p, &integer);
 
-	if (behind != NULL)
+	if (behind)
 		return integer ? NULL : behind;
 	return *p == 'n' ? match_null(p) : match_long_number(p, end, false);
 }
@@ -111,7 +111,7 @@ static const char *match_one(const struct tdl__row *row, const char *p, const ch
 			p = match_bool(p);
 			break;
 		}
-		if (p == NULL)
+		if (!p)
 			return NULL;
 	} while (++column_key < last);
 	return p[0] == '}' && p[1] == '\n' ? p + 2 : NULL;
@@ -123,7 +123,7 @@ const char *tdl__row_match(const struct tdl__row *row, const char *p, const char
 	while (p < end) {
 		const char *next = match_one(row, p, end);
 
-		if (next == NULL || (size_t)(next - p) > TDL__ROW_MAX + 1)
+		if (!next || (size_t)(next - p) > TDL__ROW_MAX + 1)
 			break;
 		p = next;
 		++*taken;

@@ -41,8 +41,7 @@ bool tdl__row_init(struct tdl__row *row, const tdl_schema *schema)
 	row->order = calloc(count, sizeof *row->order);
 	row->texts = malloc(row->texts_length);
 	row->name = malloc(row->name_room);
-	if (row->column_keys == NULL || row->values == NULL || row->order == NULL ||
-	    row->texts == NULL || row->name == NULL) {
+	if (!row->column_keys || !row->values || !row->order || !row->texts || !row->name) {
 		tdl__row_clear(row);
 		return false;
 	}
@@ -111,7 +110,7 @@ static const char *scan_string(struct parser *parser, const char *p, unsigned *s
 	const char *bad = parser->end;
 
 	p = tdl__scan_string(p + 1, parser->end, seen, &bad);
-	return p != NULL ? p : refuse_line(parser, TDL__ROW_ERROR_STRING, bad, NULL);
+	return p ? p : refuse_line(parser, TDL__ROW_ERROR_STRING, bad, NULL);
 }
 
 /* The column of the key at p that is not what was predicted; *column is the count of columns where
@@ -124,7 +123,7 @@ static const char *look_up_key(struct parser *parser, const char *p, size_t *col
 	size_t n;
 	ptrdiff_t found = -1;
 
-	if (behind == NULL)
+	if (!behind)
 		return NULL;
 	n = (size_t)(behind - p) - 2;
 	if (!(seen & TDL__SEEN_ESCAPE))
@@ -171,7 +170,7 @@ static inline const char *parse_key(struct parser *parser, const char *p, size_t
 		return refuse_line(parser, TDL__ROW_ERROR_SYNTAX, p,
 				   place == 0 ? "a key or }" : "a key");
 	behind = look_up_key(parser, p, column);
-	if (behind == NULL)
+	if (!behind)
 		return NULL;
 	if (*column == row->count)
 		add_unknown(parser, p, (size_t)(behind - p));
@@ -196,7 +195,7 @@ static const char *scan_number(struct parser *parser, const char *p, bool *integ
 	const char *bad = parser->end;
 	const char *behind = tdl__scan_number(p, parser->end, integer, &bad);
 
-	if (behind == NULL) {
+	if (!behind) {
 		refuse_line(parser, TDL__ROW_ERROR_NUMBER, bad, NULL);
 		parser->row->error.value = p;
 	}
@@ -212,7 +211,7 @@ static inline const char *parse_number(struct parser *parser, const char *p, siz
 	size_t n;
 
 	is_short = behind != NULL;
-	if (!is_short && (behind = scan_number(parser, p, &integer)) == NULL)
+	if (!is_short && !(behind = scan_number(parser, p, &integer)))
 		return NULL;
 	if (column == row->count)
 		return behind;
@@ -249,7 +248,7 @@ static inline const char *parse_word(struct parser *parser, const char *p, size_
 	else if (memcmp(p, "false", 5) == 0)
 		behind = p + 5;
 	/* A value of a wrong spelling is shown whole. */
-	if (behind == NULL || tdl__is_word(*behind))
+	if (!behind || tdl__is_word(*behind))
 		return refuse_line(parser, TDL__ROW_ERROR_SYNTAX, p, "a value");
 	if (column < parser->row->count && *p != 'n' &&
 	    parser->row->column_keys[column].type != TDL_BOOL)
@@ -264,7 +263,7 @@ static const char *parse_nested(struct parser *parser, const char *p, size_t col
 	const char *bad = parser->end;
 	const char *behind = tdl__scan_value(p, parser->end, TDL__DEPTH_MAX, &bad);
 
-	if (behind != NULL) {
+	if (behind) {
 		if (column < row->count)
 			defer_error(parser, TDL__ROW_ERROR_TYPE, p, (size_t)(behind - p), column);
 		return behind;
@@ -290,7 +289,7 @@ static const char *parse_string(struct parser *parser, const char *p, size_t col
 	/* Most strings are short and plain. */
 	if (n == 16 || p[n + 1] != '"') {
 		behind = scan_string(parser, p, &seen);
-		if (behind == NULL)
+		if (!behind)
 			return NULL;
 	}
 	if (column < row->count && row->column_keys[column].type != TDL_STR)
@@ -340,19 +339,19 @@ static const char *parse_members(struct parser *parser, const char *p)
 		const char *key = p, *value;
 
 		p = parse_key(parser, p, place, &column);
-		if (p == NULL)
+		if (!p)
 			return NULL;
 		p = skip_blank(row, p);
 		if (*p != ':')
 			return refuse_line(parser, TDL__ROW_ERROR_SYNTAX, p, "a colon");
 		value = skip_blank(row, p + 1);
 		p = parse_value(parser, value, column, &rewrite);
-		if (p == NULL)
+		if (!p)
 			return NULL;
 		if (column < row->count) {
 			struct tdl__value *kept = &row->values[column];
 
-			if (kept->p != NULL && !parser->has_repeat) {
+			if (kept->p && !parser->has_repeat) {
 				parser->has_repeat = true;
 				parser->repeat =
 					(struct tdl__row_error){ .kind = TDL__ROW_ERROR_DUPLICATE,
@@ -377,7 +376,7 @@ static const char *parse_members(struct parser *parser, const char *p)
 static bool is_complete(const struct tdl__row *row)
 {
 	for (size_t i = 0; i < row->count; i++) {
-		if (row->values[i].p == NULL)
+		if (!row->values[i].p)
 			return false;
 	}
 	return true;
@@ -402,7 +401,7 @@ bool tdl__row_parse(struct tdl__row *row, const char *line, size_t n)
 		return false;
 	}
 	p = parse_members(&parser, p + 1);
-	if (p == NULL)
+	if (!p)
 		return false;
 	p = skip_blank(row, p);
 	if (p != parser.end)

@@ -98,12 +98,12 @@ static bool reserve(tdl_schema *schema)
 	/* The count is 0 or a power of two: the arrays are full. */
 	room = schema->count == 0 ? 1 : schema->count * 2;
 	columns = realloc(schema->columns, room * sizeof *columns);
-	if (columns == NULL)
+	if (!columns)
 		return false;
 	schema->columns = columns;
 	slot_count = room * 2;
 	slots = calloc(slot_count, sizeof *slots);
-	if (slots == NULL)
+	if (!slots)
 		return false;
 	free(schema->slots);
 	schema->slots = slots;
@@ -120,7 +120,7 @@ static bool make_column(struct tdl__column *column, const char *name, size_t len
 
 	column->name = malloc(length + 1);
 	column->key = malloc(quoted + 2);
-	if (column->name == NULL || column->key == NULL) {
+	if (!column->name || !column->key) {
 		free(column->name);
 		free(column->key);
 		return false;
@@ -151,15 +151,15 @@ int tdl__schema_add(tdl_schema **schema, const char *name, size_t length, enum t
 	if (!tdl__utf8_valid(name, length))
 		return tdl__fail(error, TDL_ERR_SCHEMA, "the column name \"%s\" is not UTF-8",
 				 shown);
-	if (s != NULL && s->count >= TDL__COLUMNS_MAX)
+	if (s && s->count >= TDL__COLUMNS_MAX)
 		return tdl__fail(error, TDL_ERR_LIMIT, "too many columns; the limit is %d",
 				 TDL__COLUMNS_MAX);
-	if (s != NULL && tdl__schema_find(s, name, length) >= 0)
+	if (s && tdl__schema_find(s, name, length) >= 0)
 		return tdl__fail(error, TDL_ERR_SCHEMA, "the column name \"%s\" is repeated",
 				 shown);
-	if (s == NULL) {
+	if (!s) {
 		s = calloc(1, sizeof *s);
-		if (s == NULL)
+		if (!s)
 			return tdl__fail_nomem(error);
 		*schema = s;
 	}
@@ -214,7 +214,7 @@ static int parse_column(tdl_schema **schema, const char *text, tdl_error *error)
 	enum tdl_type type = TDL_INT;
 	char shown[128], shown_type[64];
 
-	if (colon == NULL) {
+	if (!colon) {
 		tdl__printable(shown, sizeof shown, text, strlen(text));
 		return tdl__fail(error, TDL_ERR_SCHEMA, "\"%s\" is not NAME:TYPE", shown);
 	}
@@ -255,7 +255,7 @@ int tdl_schema_parse(const char *const *columns, size_t count, tdl_schema **sche
 
 void tdl_schema_free(tdl_schema *schema)
 {
-	if (schema == NULL)
+	if (!schema)
 		return;
 	for (size_t i = 0; i < schema->count; i++) {
 		free(schema->columns[i].name);
@@ -277,7 +277,7 @@ const char *tdl_schema_name(const tdl_schema *schema, size_t index, size_t *leng
 {
 	const struct tdl__column *column = &schema->columns[index];
 
-	if (length != NULL)
+	if (length)
 		*length = column->name_length;
 	return column->name;
 }

@@ -57,7 +57,7 @@ tdl__rows *tdl__rows_new(const tdl_schema *schema, const char *name, tdl__rows_s
 {
 	tdl__rows *rows = calloc(1, sizeof *rows);
 
-	if (rows == NULL)
+	if (!rows)
 		return NULL;
 	rows->name = name;
 	rows->sink = sink;
@@ -66,7 +66,7 @@ tdl__rows *tdl__rows_new(const tdl_schema *schema, const char *name, tdl__rows_s
 	rows->partial_size = REJECT_AFTER;
 	rows->partial = malloc(rows->partial_size + TDL__ROW_SLACK);
 	rows->out = malloc(OUT_SIZE + TDL__ROW_SLACK);
-	if (rows->partial == NULL || rows->out == NULL || !tdl__row_init(&rows->row, schema)) {
+	if (!rows->partial || !rows->out || !tdl__row_init(&rows->row, schema)) {
 		tdl__rows_free(rows);
 		return NULL;
 	}
@@ -75,7 +75,7 @@ tdl__rows *tdl__rows_new(const tdl_schema *schema, const char *name, tdl__rows_s
 
 void tdl__rows_free(tdl__rows *rows)
 {
-	if (rows == NULL)
+	if (!rows)
 		return;
 	tdl__row_clear(&rows->row);
 	free(rows->partial);
@@ -348,7 +348,7 @@ static int reserve_partial(tdl__rows *rows, size_t need, tdl_error *error)
 	while (size < need)
 		size += size / 2;
 	partial = realloc(rows->partial, size + TDL__ROW_SLACK);
-	if (partial == NULL)
+	if (!partial)
 		return tdl__fail_nomem(error);
 	rows->partial = partial;
 	rows->partial_size = size;
@@ -407,14 +407,14 @@ static int take_chunk(tdl__rows *rows, const char *p, size_t n, tdl_error *error
 		/* All whole lines that have enough bytes behind them are taken where they are. */
 		if (rows->partial_used == 0 && n > TDL__ROW_SLACK)
 			newline = memrchr(p, '\n', n - TDL__ROW_SLACK);
-		if (newline != NULL) {
+		if (newline) {
 			rc = take_lines(rows, p, newline + 1, error);
 			p = newline + 1;
 			continue;
 		}
 		newline = memchr(p, '\n', n);
-		rc = partial_add(rows, p, (size_t)((newline != NULL ? newline : end) - p), error);
-		if (rc < 0 || newline == NULL)
+		rc = partial_add(rows, p, (size_t)((newline ? newline : end) - p), error);
+		if (rc < 0 || !newline)
 			break;
 		rc = partial_end(rows, error);
 		p = newline + 1;
@@ -429,7 +429,7 @@ static int start(tdl__rows *rows, tdl_error *error)
 	char name[256];
 
 	rows->started = true;
-	if (foreign != NULL) {
+	if (foreign) {
 		tdl__printable(name, sizeof name, rows->name, strlen(rows->name));
 		return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, 1, 0, "%s:1: %s", name, foreign);
 	}

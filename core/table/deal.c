@@ -29,7 +29,7 @@ struct tdl__deal {
 
 void tdl__deal_free(struct tdl__deal *deal)
 {
-	if (deal == NULL)
+	if (!deal)
 		return;
 	for (unsigned i = 0; i < TDL__PARTS; i++) {
 		free(deal->parts[i].records);
@@ -46,7 +46,7 @@ int tdl__deal_new(size_t block, struct tdl__deal **deal, tdl_error *error)
 	int why;
 
 	*deal = calloc(1, sizeof **deal);
-	if (*deal == NULL)
+	if (!*deal)
 		return tdl__fail_nomem(error);
 	(*deal)->error = error;
 	(*deal)->block = block;
@@ -62,9 +62,9 @@ int tdl__deal_put(struct tdl__deal *deal, unsigned number, const struct tdl__row
 	struct part *part = &deal->parts[number];
 	int why;
 
-	if (part->records == NULL) {
+	if (!part->records) {
 		part->records = reallocarray(NULL, deal->block, sizeof *record);
-		if (part->records == NULL)
+		if (!part->records)
 			return tdl__fail_nomem(deal->error);
 	}
 	part->records[part->count++] = *record;
@@ -90,7 +90,7 @@ int tdl__deal_each(const struct tdl__deal *deal, unsigned number,
 	size_t size = deal->block * sizeof *records;
 	int r = 0;
 
-	if (part->block_count > 0 && (records = malloc(size)) == NULL)
+	if (part->block_count > 0 && !(records = malloc(size)))
 		return tdl__fail_nomem(deal->error);
 	for (size_t i = 0; i < part->block_count; i++) {
 		size_t got = 0;

@@ -72,13 +72,13 @@ static int list_files(struct list *list, tdl_snapshot *snapshot, uint64_t first,
 	tdl_file file;
 
 	list->files = calloc(count - first + 1, sizeof *list->files);
-	if (list->files == NULL)
+	if (!list->files)
 		return tdl__fail_nomem(error);
 	for (uint64_t i = first; i < count; i++) {
 		int r = tdl_snapshot_file_entry(snapshot, i, &file, error);
 		char *path = r < 0 ? NULL : strdup(file.path);
 
-		if (path == NULL)
+		if (!path)
 			return r < 0 ? r : tdl__fail_nomem(error);
 		list->files[list->count++] =
 			(struct named){ path,	    i, file.num_records, file.size, file.has_crc32c,
@@ -139,7 +139,7 @@ static int fill_side(struct side *side, tdl_snapshot *snapshot, struct list *lis
 	side->snapshot = snapshot;
 	side->indexes = calloc(list->count + 1, sizeof *side->indexes);
 	side->sizes = calloc(list->count + 1, sizeof *side->sizes);
-	if (side->indexes == NULL || side->sizes == NULL)
+	if (!side->indexes || !side->sizes)
 		return tdl__fail_nomem(error);
 	for (size_t i = 0; i < list->count; i++) {
 		side->indexes[i] = list->files[i].index;
@@ -190,7 +190,7 @@ int tdl_snapshot_diff(tdl_snapshot *old_version, tdl_snapshot *new_version,
 
 	if (r < 0)
 		return r;
-	if (options->row == NULL && (sides[0].count == 0 || sides[1].count == 0)) {
+	if (!options->row && (sides[0].count == 0 || sides[1].count == 0)) {
 		*removed = sides[0].records;
 		*added = sides[1].records;
 		return 0;

@@ -41,7 +41,7 @@ int tdl__filecache_init(tdl__filecache *cache, int dir, const char *table, tdl_e
 	*cache = (tdl__filecache){ .dir = dir, .table = table, .max = max < 8 ? 8 : max };
 	cache->slot_count = 1024;
 	cache->slots = calloc(cache->slot_count, sizeof(tdl__open_file *));
-	if (cache->slots == NULL)
+	if (!cache->slots)
 		return tdl__fail_nomem(error);
 	pthread_mutex_init(&cache->lock, NULL);
 	tdl__spares_init(&cache->spares);
@@ -50,7 +50,7 @@ int tdl__filecache_init(tdl__filecache *cache, int dir, const char *table, tdl_e
 
 static void free_file(tdl__open_file *file)
 {
-	if (file == NULL)
+	if (!file)
 		return;
 	if (file->fd >= 0)
 		close(file->fd);
@@ -72,9 +72,9 @@ static void remember(tdl__filecache *cache, tdl__open_file *file)
 
 	if (!tdl__verify_is_done(&file->verify, &what))
 		return;
-	if (cache->right == NULL)
+	if (!cache->right)
 		cache->right = calloc(RIGHT_MAX, sizeof *cache->right);
-	if (cache->right != NULL)
+	if (cache->right)
 		*right_of(cache, &what) = (tdl__right){ what, file->verify.sums.crc };
 }
 
@@ -84,7 +84,7 @@ static bool is_right(tdl__filecache *cache, const struct stat *st, uint32_t crc)
 	bool right;
 
 	pthread_mutex_lock(&cache->lock);
-	right = cache->right != NULL && right_of(cache, &what)->crc == crc &&
+	right = cache->right && right_of(cache, &what)->crc == crc &&
 		tdl__identity_same(&right_of(cache, &what)->what, &what);
 	pthread_mutex_unlock(&cache->lock);
 	return right;
@@ -92,10 +92,10 @@ static bool is_right(tdl__filecache *cache, const struct stat *st, uint32_t crc)
 
 void tdl__filecache_free(tdl__filecache *cache)
 {
-	if (cache->slots == NULL)
+	if (!cache->slots)
 		return;
 	for (size_t i = 0; i < cache->slot_count; i++) {
-		while (cache->slots[i] != NULL) {
+		while (cache->slots[i]) {
 			tdl__open_file *file = cache->slots[i];
 
 			cache->slots[i] = file->next;
@@ -117,15 +117,15 @@ static tdl__open_file **slot_of(tdl__filecache *cache, const tdl__file_key *key)
 /* Takes an idle file out of the order of use. */
 static void unlist(tdl__filecache *cache, tdl__open_file *file)
 {
-	*(file->newer != NULL ? &file->newer->older : &cache->newest) = file->older;
-	*(file->older != NULL ? &file->older->newer : &cache->oldest) = file->newer;
+	*(file->newer ? &file->newer->older : &cache->newest) = file->older;
+	*(file->older ? &file->older->newer : &cache->oldest) = file->newer;
 	file->newer = file->older = NULL;
 }
 
 /* Takes a file out of its slot, so that it is found no more. */
 static void forget(tdl__filecache *cache, tdl__open_file *file)
 {
-	for (tdl__open_file **at = slot_of(cache, &file->key); *at != NULL; at = &(*at)->next) {
+	for (tdl__open_file **at = slot_of(cache, &file->key); *at; at = &(*at)->next) {
 		if (*at == file) {
 			*at = file->next;
 			cache->count--;
@@ -139,7 +139,7 @@ static bool evict(tdl__filecache *cache)
 {
 	tdl__open_file *file = cache->oldest;
 
-	if (file == NULL)
+	if (!file)
 		return false;
 	unlist(cache, file);
 	forget(cache, file);
@@ -212,7 +212,7 @@ static bool is_promised(const tdl__open_file *file, uint64_t size, const tdl__su
 static tdl__open_file *take(tdl__filecache *cache, const tdl__file_key *key, uint64_t size,
 			    const tdl__sums *sums)
 {
-	for (tdl__open_file *file = *slot_of(cache, key); file != NULL; file = file->next) {
+	for (tdl__open_file *file = *slot_of(cache, key); file; file = file->next) {
 		if (!is_promised(file, size, sums) || !tdl__file_key_equal(&file->key, key))
 			continue;
 		if (file->holders++ == 0)
@@ -232,7 +232,7 @@ static int open_for_cache(tdl__filecache *cache, const tdl__file_key *key, uint6
 	file->key = *key;
 	file->holders = 1;
 	tdl__file_key_path(key, path);
-	if (key->named != NULL && (file->key.named = file->named = strdup(path)) == NULL)
+	if (key->named && !(file->key.named = file->named = strdup(path)))
 		return tdl__fail_nomem(error);
 	r = open_file(cache, path, size, &file->fd, &file->st, error);
 	if (r == 0 && sums->has_crc &&
@@ -251,12 +251,12 @@ int tdl__filecache_get(tdl__filecache *cache, const tdl__file_key *key, uint64_t
 	pthread_mutex_lock(&cache->lock);
 	file = take(cache, key, size, sums);
 	pthread_mutex_unlock(&cache->lock);
-	if (file != NULL) {
+	if (file) {
 		*out = file;
 		return 0;
 	}
 	file = calloc(1, sizeof *file);
-	if (file == NULL)
+	if (!file)
 		return tdl__fail_nomem(error);
 	r = open_for_cache(cache, key, size, sums, file, error);
 	if (r < 0) {
@@ -265,7 +265,7 @@ int tdl__filecache_get(tdl__filecache *cache, const tdl__file_key *key, uint64_t
 	}
 	pthread_mutex_lock(&cache->lock);
 	other = take(cache, key, size, sums);
-	if (other != NULL) {
+	if (other) {
 		/* Another thread was faster. */
 		free_file(file);
 		file = other;
@@ -289,7 +289,7 @@ void tdl__filecache_put(tdl__filecache *cache, tdl__open_file *file)
 	last = --file->holders == 0 && file->stale;
 	if (file->holders == 0 && !file->stale) {
 		file->older = cache->newest;
-		*(cache->newest != NULL ? &cache->newest->newer : &cache->oldest) = file;
+		*(cache->newest ? &cache->newest->newer : &cache->oldest) = file;
 		cache->newest = file;
 	}
 	pthread_mutex_unlock(&cache->lock);
@@ -317,7 +317,7 @@ int tdl__filecache_stat(tdl__filecache *cache, const tdl__file_key *key, uint64_
 
 	tdl__file_key_path(key, path);
 	/* A link on the way to it would not be seen. */
-	if (strchr(path, '/') != NULL)
+	if (strchr(path, '/'))
 		return open_file(cache, path, size, &fd, &st, error);
 	why = tdl__sys_stat(cache->dir, path, &st);
 	if (why == 0)

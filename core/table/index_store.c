@@ -53,11 +53,11 @@ static bool open_cache(bool make, int *fd)
 	int base CLEANUP(tdl__close_at) = -1, home CLEANUP(tdl__close_at) = -1;
 	const char *cache = secure_getenv("XDG_CACHE_HOME");
 
-	if (cache != NULL && cache[0] == '/')
+	if (cache && cache[0] == '/')
 		return open_own(AT_FDCWD, cache, make, &base) &&
 		       open_own(base, "tinydelta", make, fd);
 	cache = secure_getenv("HOME");
-	return cache != NULL && cache[0] == '/' && open_own(AT_FDCWD, cache, false, &home) &&
+	return cache && cache[0] == '/' && open_own(AT_FDCWD, cache, false, &home) &&
 	       open_own(home, ".cache", make, &base) && open_own(base, "tinydelta", make, fd);
 }
 
@@ -65,8 +65,7 @@ static bool open_cache(bool make, int *fd)
 static bool first_id(tdl_table *table, char name[CACHE_NAME_MAX])
 {
 	tdl__commit commit = { 0 };
-	bool good = tdl__log_read(&table->history.log, 0, &commit, NULL) == 0 &&
-		    commit.schema != NULL &&
+	bool good = tdl__log_read(&table->history.log, 0, &commit, NULL) == 0 && commit.schema &&
 		    cache_name(table, tdl__commit_string(&commit, commit.table_id), name);
 
 	tdl__commit_free(&commit);

@@ -149,7 +149,7 @@ int tdl_table_history_read(tdl_table *table, void *buffer, size_t count, uint64_
 	}
 	/* What comes before damage is handed out, and the next read meets that. */
 	if (done == 0 && count > 0 && r < 0) {
-		if (error != NULL)
+		if (error)
 			*error = why;
 		return r;
 	}

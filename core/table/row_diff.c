@@ -132,7 +132,7 @@ static int emit(struct emitter *out, const struct tdl__row_record *record)
 		newline = out->count > looked
 				  ? memchr(out->bytes + looked, '\n', out->count - looked)
 				  : NULL;
-		if (newline != NULL || out->from + out->count == size)
+		if (newline || out->from + out->count == size)
 			break;
 		if (begin > 0) {
 			out->count -= begin;
@@ -146,7 +146,7 @@ static int emit(struct emitter *out, const struct tdl__row_record *record)
 		if (r < 0)
 			return r;
 	}
-	looked = (newline != NULL ? (size_t)(newline - out->bytes) : out->count) - begin;
+	looked = (newline ? (size_t)(newline - out->bytes) : out->count) - begin;
 	tdl__hash128(hash, out->bytes + begin, looked);
 	if (memcmp(hash, record->hash, sizeof hash) != 0)
 		return tdl__fail(out->diff->error, TDL_ERR_CORRUPT,
@@ -189,7 +189,7 @@ static int pile_add(void *context, const struct tdl__row_record *record)
 {
 	struct pile *pile = context;
 
-	if (pile->deal == NULL && pile->count >= pile->diff->pile) {
+	if (!pile->deal && pile->count >= pile->diff->pile) {
 		int r = tdl__deal_new(pile->diff->block, &pile->deal, pile->diff->error);
 
 		for (size_t i = 0; i < pile->count && r == 0; i++)
@@ -199,7 +199,7 @@ static int pile_add(void *context, const struct tdl__row_record *record)
 		free(tdl__steal(pile->records));
 		pile->count = pile->cap = 0;
 	}
-	if (pile->deal != NULL)
+	if (pile->deal)
 		return pile_deal(pile, record);
 	if (!tdl__reserve(&pile->records, &pile->cap, pile->count + 1, sizeof *record))
 		return tdl__fail_nomem(pile->diff->error);
@@ -220,7 +220,7 @@ static int pile_emit(struct pile *pile)
 {
 	int r = 0;
 
-	if (pile->deal == NULL) {
+	if (!pile->deal) {
 		if (pile->count > 0)
 			qsort(pile->records, pile->count, sizeof *pile->records, by_place);
 		for (size_t i = 0; i < pile->count && r == 0; i++)
@@ -246,7 +246,7 @@ static int pile_emit(struct pile *pile)
 static int leave(struct pile *pile, const struct tdl__row_record *record)
 {
 	pile->diff->counts[side_of(pile->diff, record)]++;
-	return pile->diff->out == NULL ? 0 : pile_add(pile, record);
+	return !pile->diff->out ? 0 : pile_add(pile, record);
 }
 
 /* ---- A part alone ------------------------------------------------------------------------- */
@@ -279,7 +279,7 @@ static struct tally *find_tally(const struct tallies *tallies, const struct tdl_
 {
 	struct tdl__slot *slot = tdl__hashmap_first(&tallies->map, record->hash[0]);
 
-	for (; slot != NULL; slot = tdl__hashmap_next(&tallies->map, slot))
+	for (; slot; slot = tdl__hashmap_next(&tallies->map, slot))
 		if (tallies->items[slot->value - 1].hash1 == record->hash[1])
 			return &tallies->items[slot->value - 1];
 	return NULL;
@@ -292,7 +292,7 @@ static int count_record(void *context, const struct tdl__row_record *record)
 	struct tallies *tallies = context;
 	struct tally *tally = find_tally(tallies, record);
 
-	if (tally == NULL) {
+	if (!tally) {
 		if (tallies->count >= tallies->diff->slots / 4 * 3 && tallies->level < LEVELS)
 			return TOO_MANY;
 		if (!tdl__reserve(&tallies->items, &tallies->cap, tallies->count + 1,
@@ -387,7 +387,7 @@ static struct tdl__slot *find_chain(const struct table *table, const struct tdl_
 {
 	struct tdl__slot *slot = tdl__hashmap_first(&table->map, record->hash[0]);
 
-	for (; slot != NULL; slot = tdl__hashmap_next(&table->map, slot))
+	for (; slot; slot = tdl__hashmap_next(&table->map, slot))
 		if (table->items[slot->value - 1].hash1 == record->hash[1])
 			return slot;
 	return NULL;
@@ -396,8 +396,8 @@ static struct tdl__slot *find_chain(const struct table *table, const struct tdl_
 static bool waits_on_other_side(const struct table *table, const struct tdl__slot *slot,
 				const struct tdl__row_record *record)
 {
-	return slot != NULL && (table->items[slot->value - 1].at >= table->diff->bytes[0]) !=
-				       side_of(table->diff, record);
+	return slot && (table->items[slot->value - 1].at >= table->diff->bytes[0]) !=
+			       side_of(table->diff, record);
 }
 
 /* Calls each() for all that wait, those of one hash in their order. */
@@ -407,7 +407,7 @@ static int table_each(const struct table *table,
 {
 	int r = 0;
 
-	for (size_t i = 0; table->map.slots != NULL && i <= table->map.mask; i++) {
+	for (size_t i = 0; table->map.slots && i <= table->map.mask; i++) {
 		const struct tdl__slot *slot = &table->map.slots[i];
 
 		for (size_t k = slot->value; k != 0 && r == 0; k = table->items[k - 1].next) {
@@ -482,7 +482,7 @@ static int table_wait(struct table *table, struct tdl__slot *slot,
 	}
 	table->items[number - 1] =
 		(struct waiting){ .hash1 = record->hash[1], .at = record->at, .last = number };
-	if (slot != NULL) {
+	if (slot) {
 		struct waiting *first = &table->items[slot->value - 1];
 
 		table->items[first->last - 1].next = number;
@@ -498,7 +498,7 @@ static int table_add(struct table *table, const struct tdl__row_record *record)
 {
 	struct tdl__slot *slot;
 
-	if (table->deal != NULL)
+	if (table->deal)
 		return table_deal(table, record);
 	slot = find_chain(table, record);
 	if (!waits_on_other_side(table, slot, record))
@@ -555,7 +555,7 @@ static int reader_read(struct reader *reader)
 	reader->count += want;
 	reader->at += want;
 	diff->read += want;
-	if (diff->options->progress != NULL)
+	if (diff->options->progress)
 		diff->options->progress(diff->options->context, diff->read,
 					diff->bytes[0] + diff->bytes[1]);
 	return 0;
@@ -575,7 +575,7 @@ static int reader_next(struct reader *reader)
 		const char *newline =
 			left > looked ? memchr(row + looked, '\n', left - looked) : NULL;
 
-		if (newline == NULL && !end) {
+		if (!newline && !end) {
 			int r;
 
 			looked = left;
@@ -584,7 +584,7 @@ static int reader_next(struct reader *reader)
 				return r;
 			continue;
 		}
-		if (newline == NULL && left == 0) {
+		if (!newline && left == 0) {
 			reader->file_at += reader->at;
 			reader->file++;
 			reader->at = 0;
@@ -592,7 +592,7 @@ static int reader_next(struct reader *reader)
 			continue;
 		}
 		reader->row = row;
-		reader->length = newline != NULL ? (size_t)(newline - row) : left;
+		reader->length = newline ? (size_t)(newline - row) : left;
 		reader->record.at = reader->file_at + reader->at - left;
 		reader->begin += reader->length + (newline != NULL);
 		looked = 0;
@@ -627,8 +627,8 @@ static int step(struct table *table, struct reader sides[2])
 		behind = sides[1].there;
 	} else if (same_row(&sides[0], &sides[1])) {
 		/* Unless others of its kind wait, which have to go first, both go. */
-		if (table->deal != NULL ||
-		    (table->taken > 0 && find_chain(table, reader_record(&sides[0])) != NULL)) {
+		if (table->deal ||
+		    (table->taken > 0 && find_chain(table, reader_record(&sides[0])))) {
 			r = table_add(table, reader_record(&sides[0]));
 			memcpy(sides[1].record.hash, sides[0].record.hash, sizeof(uint64_t[2]));
 			if (r == 0)
@@ -640,7 +640,7 @@ static int step(struct table *table, struct reader sides[2])
 	} else {
 		behind = sides[0].record.at > sides[1].record.at - table->diff->bytes[0];
 		/* One that another waits for goes first: so both find back into step. */
-		for (unsigned i = 0; i < 2 && table->deal == NULL; i++) {
+		for (unsigned i = 0; i < 2 && !table->deal; i++) {
 			const struct tdl__row_record *record = reader_record(&sides[i]);
 			struct tdl__slot *slot = find_chain(table, record);
 
@@ -663,10 +663,10 @@ static int compare(struct diff *diff, struct reader sides[2], struct pile *pile)
 	while (r == 0 && (sides[0].there || sides[1].there))
 		r = step(&table, sides);
 	if (r == 0)
-		r = table.deal != NULL ? finish_parts(diff, table.deal, 0, pile)
-				       : table_each(&table, table_leave, pile);
+		r = table.deal ? finish_parts(diff, table.deal, 0, pile)
+			       : table_each(&table, table_leave, pile);
 	table_clear(&table);
-	return r < 0 || diff->out == NULL ? r : pile_emit(pile);
+	return r < 0 || !diff->out ? r : pile_emit(pile);
 }
 
 /* The other side has nothing: all rows of this one are left. */
@@ -677,7 +677,7 @@ static int tell_all(struct diff *diff, struct reader *reader)
 
 	while (r == 0 && reader->there) {
 		diff->counts[reader->side]++;
-		if (options->row != NULL &&
+		if (options->row &&
 		    !options->row(options->context, reader->side == 0 ? TDL_REMOVED : TDL_ADDED,
 				  reader->row, reader->length))
 			return tdl__fail(diff->error, TDL_ERR_STOPPED, "stopped");
@@ -731,7 +731,7 @@ int tdl__row_diff(const struct tdl__row_files *old_files, const struct tdl__row_
 	int r = sum_sizes(&diff);
 
 	share_memory(&diff);
-	if (options->row != NULL)
+	if (options->row)
 		diff.out = &out;
 	if (r == 0) {
 		pile.to = diff.bytes[0] + diff.bytes[1];

@@ -43,7 +43,7 @@ int tdl_snapshot_open(tdl_table *table, int64_t version, tdl_snapshot **out, tdl
 	if (r < 0 && !(r == TDL_ERR_CORRUPT && version != TDL_LATEST))
 		return r;
 	snapshot = calloc(1, sizeof *snapshot);
-	if (snapshot == NULL)
+	if (!snapshot)
 		return tdl__fail_nomem(error);
 	r = tdl__history_get(&table->history, version, &snapshot->version, &snapshot->info, error);
 	if (r < 0)
@@ -63,8 +63,7 @@ tdl_snapshot *tdl_snapshot_ref(tdl_snapshot *snapshot)
 
 void tdl_snapshot_unref(tdl_snapshot *snapshot)
 {
-	if (snapshot == NULL ||
-	    atomic_fetch_sub_explicit(&snapshot->refs, 1, memory_order_acq_rel) > 1)
+	if (!snapshot || atomic_fetch_sub_explicit(&snapshot->refs, 1, memory_order_acq_rel) > 1)
 		return;
 	tdl_table_free(snapshot->table);
 	free(snapshot);
@@ -78,7 +77,7 @@ const tdl_version_info *tdl_snapshot_info(const tdl_snapshot *snapshot)
 /* Names table and version before what is wrong with a data file. */
 static int in_version(const tdl_snapshot *snapshot, int r, const tdl_error *why, tdl_error *error)
 {
-	if (error == NULL || r == TDL_ERR_NOMEM)
+	if (!error || r == TDL_ERR_NOMEM)
 		return r == TDL_ERR_NOMEM ? tdl__fail_nomem(error) : r;
 	tdl__fail_at(error, r, snapshot->info.version, 0, 0, "version %" PRId64 ": %s",
 		     snapshot->info.version, why->message);

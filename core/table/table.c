@@ -30,7 +30,7 @@ void tdl__table_ref(tdl_table *table)
 
 void tdl_table_free(tdl_table *table)
 {
-	if (table == NULL || atomic_fetch_sub_explicit(&table->refs, 1, memory_order_acq_rel) > 1)
+	if (!table || atomic_fetch_sub_explicit(&table->refs, 1, memory_order_acq_rel) > 1)
 		return;
 	tdl__table_save_index(table, true);
 	tdl__filecache_free(&table->files);
@@ -68,9 +68,9 @@ static int open_dirs(tdl_table *table, const char *path, tdl_error *error)
 		return tdl__fail_errno(error, why, "cannot open %s", path);
 	/* For messages only: one that is too long to be found out is told as it was given. */
 	table->path = realpath(path, NULL);
-	if (table->path == NULL && errno == ENAMETOOLONG)
+	if (!table->path && errno == ENAMETOOLONG)
 		table->path = strdup(path);
-	if (table->path == NULL)
+	if (!table->path)
 		return tdl__fail_errno(error, errno, "cannot resolve %s", path);
 	return 0;
 }
@@ -80,7 +80,7 @@ static tdl_table *new_table(unsigned flags, tdl_error *error)
 {
 	tdl_table *table = calloc(1, sizeof *table);
 
-	if (table == NULL) {
+	if (!table) {
 		tdl__fail_nomem(error);
 		return NULL;
 	}
@@ -148,14 +148,14 @@ static int read_history(tdl_table *table, const char *path, tdl_error *error)
 		return tdl__fail(error, TDL_ERR_NOT_FOUND,
 				 "no tinydelta table at %s: it has no version 0", path);
 	if (r < 0 && !(r == TDL_ERR_CORRUPT && tdl_table_head(table) >= 0)) {
-		if (error != NULL)
+		if (error)
 			*error = why;
 		return r;
 	}
 	if (tdl__history_get(&table->history, 0, &version, &info, NULL) < 0)
 		info.table_id = "";
 	table->id = strdup(info.table_id);
-	return table->id != NULL ? 0 : tdl__fail_nomem(error);
+	return table->id ? 0 : tdl__fail_nomem(error);
 }
 
 int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error *error)
@@ -163,7 +163,7 @@ int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error 
 	tdl_table *table CLEANUP(free_table) = new_table(flags, error);
 	int r;
 
-	if (table == NULL)
+	if (!table)
 		return TDL_ERR_NOMEM;
 	r = open_dirs(table, path, error);
 	if (r == 0)
@@ -189,11 +189,11 @@ int tdl__table_replayed(tdl_table *table, tdl_table **out, tdl_error *error)
 		return 0;
 	}
 	fresh = new_table(table->flags, error);
-	if (fresh == NULL)
+	if (!fresh)
 		return TDL_ERR_NOMEM;
 	fresh->replayed = true;
 	fresh->path = strdup(table->path);
-	if (fresh->path == NULL)
+	if (!fresh->path)
 		return tdl__fail_nomem(error);
 	why = tdl__sys_open(table->dir, ".", O_RDONLY | O_DIRECTORY, 0, &fresh->dir);
 	if (why == 0)
@@ -286,7 +286,7 @@ int tdl_table_damage(tdl_table *table, tdl_error *error)
 	pthread_rwlock_rdlock(&table->history.lock);
 	if (table->history.damaged) {
 		r = TDL_ERR_CORRUPT;
-		if (error != NULL)
+		if (error)
 			*error = table->history.damage;
 	}
 	pthread_rwlock_unlock(&table->history.lock);

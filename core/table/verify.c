@@ -74,7 +74,7 @@ static void *get_spare(tdl__spares *spares)
 	if (spares->count > 0)
 		buffer = spares->buffers[--spares->count];
 	pthread_mutex_unlock(&spares->lock);
-	return buffer != NULL ? buffer : malloc(SLICE);
+	return buffer ? buffer : malloc(SLICE);
 }
 
 static void put_spare(tdl__spares *spares, void *buffer)
@@ -92,7 +92,7 @@ static void put_spare(tdl__spares *spares, void *buffer)
 
 static uint64_t block_size(const tdl__verify *verify)
 {
-	return verify->sums.blocks != NULL || verify->size == 0 ? TDL__BLOCK : verify->size;
+	return verify->sums.blocks || verify->size == 0 ? TDL__BLOCK : verify->size;
 }
 
 static uint64_t block_count(const tdl__verify *verify)
@@ -119,7 +119,7 @@ bool tdl__verify_init(tdl__verify *verify, tdl__spares *spares, uint64_t size,
 	};
 	count = block_count(verify);
 	verify->checked = calloc((size_t)(count / 64 + 1), sizeof *verify->checked);
-	if (verify->checked == NULL)
+	if (!verify->checked)
 		return false;
 	if (all)
 		memset(verify->checked, 0xff, (size_t)(count / 64 + 1) * sizeof *verify->checked);
@@ -132,7 +132,7 @@ bool tdl__verify_init(tdl__verify *verify, tdl__spares *spares, uint64_t size,
 
 void tdl__verify_clear(tdl__verify *verify)
 {
-	if (verify->checked == NULL)
+	if (!verify->checked)
 		return;
 	pthread_cond_destroy(&verify->idle);
 	pthread_mutex_destroy(&verify->lock);
@@ -229,7 +229,7 @@ static int compare_block(const tdl__verify *verify, int fd, uint64_t block,
 			 const struct wanted *wanted, char *apart)
 {
 	uint64_t at = block * block_size(verify), end = at + tdl__verify_length(verify, at);
-	uint32_t sum = verify->sums.blocks != NULL ? verify->sums.blocks[block] : verify->sums.crc;
+	uint32_t sum = verify->sums.blocks ? verify->sums.blocks[block] : verify->sums.crc;
 	uint32_t crc = 0;
 
 	while (at < end) {
@@ -260,10 +260,10 @@ static int check_block(const tdl__verify *verify, int fd, uint64_t block,
 	char *apart = NULL;
 	int why;
 
-	if ((at < wanted->from || end > wanted->to) && (apart = get_spare(verify->spares)) == NULL)
+	if ((at < wanted->from || end > wanted->to) && !(apart = get_spare(verify->spares)))
 		return ENOMEM;
 	why = compare_block(verify, fd, block, wanted, apart);
-	if (apart != NULL)
+	if (apart)
 		put_spare(verify->spares, apart);
 	return why;
 }
@@ -422,7 +422,7 @@ bool tdl__verify_is_done(tdl__verify *verify, tdl__identity *what)
 {
 	bool done;
 
-	if (verify->checked == NULL)
+	if (!verify->checked)
 		return false;
 	pthread_mutex_lock(&verify->lock);
 	done = verify->left == 0;

@@ -87,7 +87,7 @@ static bool put_escaped(struct text *text, char c, enum tdl__quoting quoting)
 	static const char meant[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
 	const char *found = c != '\0' ? strchr(meant, c) : NULL;
 
-	if (found != NULL) {
+	if (found) {
 		char escape[2] = { '\\', letters[found - meant] };
 
 		put(text, escape, sizeof escape);
@@ -164,7 +164,7 @@ void tdl__text_quote(tdl__text *text, const char *bytes, size_t n)
 
 	if (!tdl__utf8_valid(bytes, n)) {
 		plain = malloc(4 * n + 1);
-		if (plain == NULL) {
+		if (!plain) {
 			text->failed = true;
 			return;
 		}

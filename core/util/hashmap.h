@@ -75,18 +75,18 @@ static inline void tdl__hashmap_put(tdl__hashmap *map, uint64_t hash, uintptr_t 
 /* Makes room for `count` values in all. False: no memory, nothing has changed. */
 static inline bool tdl__hashmap_reserve(tdl__hashmap *map, size_t count)
 {
-	size_t size = map->slots == NULL ? 8 : map->mask + 1;
+	size_t size = !map->slots ? 8 : map->mask + 1;
 	tdl__hashmap grown = { 0 };
 
 	while (size - size / 4 < count)
 		size *= 2;
-	if (map->slots != NULL && size == map->mask + 1)
+	if (map->slots && size == map->mask + 1)
 		return true;
 	grown.slots = calloc(size, sizeof *grown.slots);
-	if (grown.slots == NULL)
+	if (!grown.slots)
 		return false;
 	grown.mask = size - 1;
-	for (size_t i = 0; map->slots != NULL && i <= map->mask; i++)
+	for (size_t i = 0; map->slots && i <= map->mask; i++)
 		if (map->slots[i].value != 0)
 			tdl__hashmap_put(&grown, map->slots[i].hash, map->slots[i].value);
 	free(map->slots);

@@ -48,14 +48,14 @@ bool tdl__mountinfo_read(char *line, struct tdl__mount *mount)
 	device = take_field(&rest);
 	take_field(&rest);
 	mount->at = take_field(&rest);
-	if (mount->at == NULL || sscanf(device, "%u:%u", &major_number, &minor_number) != 2)
+	if (!mount->at || sscanf(device, "%u:%u", &major_number, &minor_number) != 2)
 		return false;
 	do
 		word = take_field(&rest);
-	while (word != NULL && strcmp(word, "-") != 0);
+	while (word && strcmp(word, "-") != 0);
 	mount->type = take_field(&rest);
 	mount->source = take_field(&rest);
-	if (mount->source == NULL)
+	if (!mount->source)
 		return false;
 	mount->device = makedev(major_number, minor_number);
 	unescape(mount->at);

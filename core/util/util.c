@@ -22,7 +22,7 @@ bool tdl__reserve(void *array, size_t *cap, size_t need, size_t size)
 	if (grown < need)
 		grown = need;
 	p = reallocarray(*at, grown, size);
-	if (p == NULL)
+	if (!p)
 		return false;
 	*at = p;
 	*cap = grown;
@@ -33,7 +33,7 @@ void tdl__trim(void *array, size_t *cap, size_t count, size_t size)
 {
 	void **at = array, *p = count > 0 ? reallocarray(*at, count, size) : NULL;
 
-	if (p == NULL)
+	if (!p)
 		return;
 	*at = p;
 	*cap = count;

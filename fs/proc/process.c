@@ -146,25 +146,24 @@ bool tdfs_proc_status(int dir, struct tdfs_status *status)
 	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		const char *value;
 
-		if ((value = value_of(line, "Name")) != NULL)
+		if ((value = value_of(line, "Name")))
 			copy_name(status->name, value);
-		else if ((value = value_of(line, "Tgid")) != NULL)
+		else if ((value = value_of(line, "Tgid")))
 			status->process = (pid_t)strtol(value, NULL, 10);
-		else if ((value = value_of(line, "Uid")) != NULL)
+		else if ((value = value_of(line, "Uid")))
 			status->uid = (uid_t)strtoul(value, NULL, 10);
-		else if ((value = value_of(line, "State")) != NULL)
+		else if ((value = value_of(line, "State")))
 			status->state = *value;
-		else if ((value = value_of(line, "Threads")) != NULL)
+		else if ((value = value_of(line, "Threads")))
 			status->threads = (unsigned)strtoul(value, NULL, 10);
-		else if ((value = value_of(line, "SigPnd")) != NULL)
+		else if ((value = value_of(line, "SigPnd")))
 			own = strtoull(value, NULL, 16);
-		else if ((value = value_of(line, "ShdPnd")) != NULL)
+		else if ((value = value_of(line, "ShdPnd")))
 			shared = strtoull(value, NULL, 16);
-		else if ((value = value_of(line, "SigBlk")) != NULL ||
-			 (value = value_of(line, "SigIgn")) != NULL ||
-			 (value = value_of(line, "SigCgt")) != NULL)
+		else if ((value = value_of(line, "SigBlk")) || (value = value_of(line, "SigIgn")) ||
+			 (value = value_of(line, "SigCgt")))
 			kept |= strtoull(value, NULL, 16);
-		else if (value_of(line, "VmSize") != NULL)
+		else if (value_of(line, "VmSize"))
 			status->alive = true;
 	}
 	/* Of its own, a thread gets SIGKILL from another one that ends well, too. */

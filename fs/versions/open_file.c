@@ -26,7 +26,7 @@ struct tdfs_readers *tdfs_readers_new(void)
 {
 	struct tdfs_readers *readers = calloc(1, sizeof *readers);
 
-	if (readers != NULL)
+	if (readers)
 		pthread_mutex_init(&readers->lock, NULL);
 	return readers;
 }
@@ -42,9 +42,9 @@ void tdfs_readers_free(struct tdfs_readers *readers)
 {
 	struct tdfs_reader *next;
 
-	if (readers == NULL)
+	if (!readers)
 		return;
-	for (struct tdfs_reader *at = readers->first; at != NULL; at = next) {
+	for (struct tdfs_reader *at = readers->first; at; at = next) {
 		next = at->next;
 		free_reader(at);
 	}
@@ -59,7 +59,7 @@ int tdfs_reader_open(struct tdfs_readers *readers, const struct tdfs_tree *tree,
 	uint64_t size;
 	int result;
 
-	if (reader == NULL) {
+	if (!reader) {
 		*error = (tdl_error){ .code = TDL_ERR_NOMEM, .version = -1 };
 		snprintf(error->message, sizeof error->message, "out of memory");
 		return error->code;
@@ -78,7 +78,7 @@ int tdfs_reader_open(struct tdfs_readers *readers, const struct tdfs_tree *tree,
 	}
 	pthread_mutex_lock(&readers->lock);
 	reader->next = readers->first;
-	if (reader->next != NULL)
+	if (reader->next)
 		reader->next->previous = reader;
 	readers->first = reader;
 	pthread_mutex_unlock(&readers->lock);
@@ -89,9 +89,9 @@ int tdfs_reader_open(struct tdfs_readers *readers, const struct tdfs_tree *tree,
 void tdfs_reader_close(struct tdfs_readers *readers, struct tdfs_reader *reader)
 {
 	pthread_mutex_lock(&readers->lock);
-	if (reader->next != NULL)
+	if (reader->next)
 		reader->next->previous = reader->previous;
-	if (reader->previous != NULL)
+	if (reader->previous)
 		reader->previous->next = reader->next;
 	else
 		readers->first = reader->next;
@@ -114,9 +114,9 @@ int tdfs_reader_read(struct tdfs_reader *reader, void *buffer, size_t count, uin
 {
 	size_t from;
 
-	if (reader->growing != NULL)
+	if (reader->growing)
 		return tdl_table_history_read(reader->growing, buffer, count, offset, got, error);
-	if (reader->snapshot != NULL)
+	if (reader->snapshot)
 		return tdl_snapshot_read(reader->snapshot, buffer, count, offset, got, error);
 	from = offset < reader->length ? (size_t)offset : reader->length;
 	if (count > reader->length - from)

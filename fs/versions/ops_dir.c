@@ -37,7 +37,7 @@ static bool tell_attributes(const struct tdfs *tdfs, const struct tdfs_entry *it
 {
 	if (item->name[0] == '.' || item->node.kind == TDFS_RECORD)
 		return false;
-	return item->node.kind != TDFS_INCOMING || tdfs->incoming == NULL;
+	return item->node.kind != TDFS_INCOMING || !tdfs->incoming;
 }
 
 static size_t add(fuse_req_t req, const struct tdfs_node *directory, bool plus, char *at,
@@ -75,7 +75,7 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool
 	if (!tdfs_node_of(req, ino, &directory))
 		return;
 	buffer = tdfs_buffers_get(tdfs->buffers);
-	if (buffer == NULL) {
+	if (!buffer) {
 		fuse_reply_err(req, ENOMEM);
 		return;
 	}

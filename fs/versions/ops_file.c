@@ -23,7 +23,7 @@ static void close_reader(fuse_req_t req, fuse_ino_t ino, struct tdfs_reader *rea
 {
 	const struct tdfs *tdfs = tdfs_of(req);
 
-	if (tdfs_reader_snapshot(reader) != NULL)
+	if (tdfs_reader_snapshot(reader))
 		tdfs_passthrough_close(tdfs->passthrough, req, ino);
 	tdfs_reader_close(tdfs->readers, reader);
 }
@@ -54,7 +54,7 @@ void tdfs_tree_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->direct_io = tdfs_reader_grows(reader);
 	fi->keep_cache = !fi->direct_io;
 	fi->noflush = 1;
-	if (tdfs_reader_snapshot(reader) != NULL &&
+	if (tdfs_reader_snapshot(reader) &&
 	    tdfs_passthrough_open(tdfs->passthrough, req, ino, tdfs_reader_snapshot(reader), fi,
 				  &error) < 0) {
 		tdfs_reader_close(tdfs->readers, reader);
@@ -83,7 +83,7 @@ static void read_now(fuse_req_t req, struct tdfs_node node, struct tdfs_reader *
 	void *buffer;
 
 	buffer = tdfs_buffers_get(buffers);
-	if (buffer == NULL) {
+	if (!buffer) {
 		fuse_reply_err(req, ENOMEM);
 		return;
 	}
@@ -106,7 +106,7 @@ static bool leave_to_another(struct tdfs_gate *gate, const struct later *wanted)
 {
 	struct later *later = malloc(sizeof *later);
 
-	if (later == NULL)
+	if (!later)
 		return false;
 	*later = *wanted;
 	if (tdfs_gate_aside(gate, read_later, later))
@@ -146,7 +146,7 @@ void tdfs_tree_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (!tdfs_node_of(req, ino, &node))
 		return;
-	if (snapshot != NULL &&
+	if (snapshot &&
 	    tdfs_passthrough_check(tdfs_of(req)->passthrough, ino, snapshot, &error) < 0)
 		tdfs_answer_error(req, node, NULL, &error);
 	else

@@ -30,8 +30,7 @@ void tdfs_answer_error(fuse_req_t req, struct tdfs_node node, const char *name,
 
 	if (error->code != TDL_ERR_NOT_FOUND) {
 		tdfs_node_path(node, path);
-		snprintf(where, sizeof where, "%s%s%s", path, name == NULL ? "" : "/",
-			 name == NULL ? "" : name);
+		snprintf(where, sizeof where, "%s%s%s", path, !name ? "" : "/", !name ? "" : name);
 		tdfs_msg_fault(tdl_table_path(tdfs_of(req)->table), where, error);
 	}
 	fuse_reply_err(req, tdfs_errno(error));
@@ -82,7 +81,7 @@ static void tree_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		tdfs_answer_error(req, directory, name, &error);
 		return;
 	}
-	if (node.kind == TDFS_INCOMING && tdfs->incoming != NULL) {
+	if (node.kind == TDFS_INCOMING && tdfs->incoming) {
 		/* Its attributes are not ours to tell. */
 		tdfs_incoming_ops.lookup(req, TDFS_INO_INCOMING, ".");
 		return;

@@ -51,7 +51,7 @@ struct tdfs_passthrough *tdfs_passthrough_new(void)
 {
 	struct tdfs_passthrough *through = calloc(1, sizeof *through);
 
-	if (through != NULL)
+	if (through)
 		pthread_mutex_init(&through->lock, NULL);
 	return through;
 }
@@ -65,10 +65,10 @@ static void free_inode(struct inode *inode)
 
 void tdfs_passthrough_free(struct tdfs_passthrough *through)
 {
-	if (through == NULL)
+	if (!through)
 		return;
 	for (unsigned i = 0; i < SLOTS; i++) {
-		while (through->slots[i] != NULL) {
+		while (through->slots[i]) {
 			struct inode *inode = through->slots[i];
 
 			through->slots[i] = inode->next;
@@ -92,7 +92,7 @@ static struct inode **find(struct tdfs_passthrough *through, fuse_ino_t ino)
 	/* The low bits say what kind of node it is: here they are all the same. */
 	struct inode **at = &through->slots[(ino >> 4) % SLOTS];
 
-	while (*at != NULL && (*at)->ino != ino)
+	while (*at && (*at)->ino != ino)
 		at = &(*at)->next;
 	return at;
 }
@@ -182,7 +182,7 @@ static bool is_as_it_was(struct tdfs_passthrough *through, fuse_ino_t ino, tdl_s
 
 	pthread_mutex_lock(&through->lock);
 	inode = *find(through, ino);
-	if (inode != NULL && inode->backing > 0)
+	if (inode && inode->backing > 0)
 		state = state_of(inode, &st);
 	pthread_mutex_unlock(&through->lock);
 	if (state != TOUCHED)
@@ -191,7 +191,7 @@ static bool is_as_it_was(struct tdfs_passthrough *through, fuse_ino_t ino, tdl_s
 		return false;
 	pthread_mutex_lock(&through->lock);
 	inode = *find(through, ino);
-	if (inode != NULL && inode->backing > 0 && inode->st.st_ino == st.st_ino)
+	if (inode && inode->backing > 0 && inode->st.st_ino == st.st_ino)
 		inode->st = st;
 	pthread_mutex_unlock(&through->lock);
 	return true;
@@ -223,11 +223,11 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 		return 0;
 	pthread_mutex_lock(&through->lock);
 	inode = *find(through, ino);
-	if (inode == NULL && through->usable) {
+	if (!inode && through->usable) {
 		/* Opening files is not for a lock that every open takes. */
 		pthread_mutex_unlock(&through->lock);
 		fresh = calloc(1, sizeof *fresh);
-		if (fresh == NULL)
+		if (!fresh)
 			return out_of_memory(error);
 		*fresh = (struct inode){ .ino = ino, .fd = -1 };
 		back(fresh, req, snapshot, &refused);
@@ -236,13 +236,13 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 	}
 	if (refused)
 		through->usable = false;
-	if (inode == NULL && fresh != NULL) {
+	if (!inode && fresh) {
 		inode = *find(through, ino) = fresh;
 		fresh = NULL;
 		tell = inode->backing > 0 && !through->told;
 		through->told |= tell;
 	}
-	if (inode != NULL) {
+	if (inode) {
 		inode->handles++;
 		fi->backing_id = inode->backing;
 		/* There are no pages of it here; the kernel takes the mere wish for a mistake. */
@@ -252,13 +252,13 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 		}
 	}
 	pthread_mutex_unlock(&through->lock);
-	if (fresh != NULL) {
+	if (fresh) {
 		/* Another thread was faster. */
 		if (fresh->backing > 0)
 			fuse_passthrough_close(req, fresh->backing);
 		free_inode(fresh);
 	}
-	if (inode != NULL && !is_as_it_was(through, ino, snapshot)) {
+	if (inode && !is_as_it_was(through, ino, snapshot)) {
 		tdfs_passthrough_close(through, req, ino);
 		result = was_changed(snapshot, error);
 	}
@@ -280,12 +280,12 @@ void tdfs_passthrough_close(struct tdfs_passthrough *through, fuse_req_t req, fu
 	pthread_mutex_lock(&through->lock);
 	at = find(through, ino);
 	inode = *at;
-	if (inode != NULL && --inode->handles == 0)
+	if (inode && --inode->handles == 0)
 		*at = inode->next;
 	else
 		inode = NULL;
 	pthread_mutex_unlock(&through->lock);
-	if (inode == NULL)
+	if (!inode)
 		return;
 	if (inode->backing > 0)
 		fuse_passthrough_close(req, inode->backing);

@@ -125,12 +125,12 @@ static const struct rule *rule_of(struct tdfs_node node)
 const char *tdfs_node_path(struct tdfs_node node, char path[TDFS_PATH_MAX])
 {
 	const struct rule *rule = rule_of(node);
-	const struct rule *above = rule == NULL ? NULL : rule_of(tdfs_node_parent(node));
+	const struct rule *above = !rule ? NULL : rule_of(tdfs_node_parent(node));
 	char name[32] = "/", parent[32];
 
-	if (rule != NULL)
+	if (rule)
 		spell(rule, node.version, name, sizeof name);
-	if (above != NULL) {
+	if (above) {
 		spell(above, node.version, parent, sizeof parent);
 		snprintf(path, TDFS_PATH_MAX, "%s/%s", parent, name);
 	} else {
@@ -534,7 +534,7 @@ int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, ui
 			return 1;
 		}
 	}
-	if (numbered == NULL || offset > OFFSET_VERSION + (uint64_t)TDFS_VERSION_MAX)
+	if (!numbered || offset > OFFSET_VERSION + (uint64_t)TDFS_VERSION_MAX)
 		return 0;
 	version = offset <= OFFSET_VERSION ? 0 : (int64_t)(offset - OFFSET_VERSION);
 	version = tdl_table_next_version(tree->table, version - 1);

@@ -71,7 +71,7 @@ static int make_rows(uint64_t bytes)
 	char *buffer = malloc(cap + LONGEST_ROW);
 	uint64_t done = 0;
 
-	if (buffer == NULL)
+	if (!buffer)
 		err(1, "malloc");
 	for (unsigned id = 0; done < bytes;) {
 		size_t n = 0;
@@ -99,7 +99,7 @@ static void sum_up(struct content *content)
 	size_t count = (size_t)tdl__block_count(content->n);
 	uint32_t *numbers = calloc(2 * count, sizeof *numbers);
 
-	if (numbers == NULL)
+	if (!numbers)
 		err(1, "calloc");
 	for (size_t i = 0; i < count; i++) {
 		const char *block = content->bytes + i * TDL__BLOCK;
@@ -121,7 +121,7 @@ static struct content make_content(size_t bytes)
 {
 	struct content content = { .bytes = malloc(bytes + LONGEST_ROW) };
 
-	if (content.bytes == NULL)
+	if (!content.bytes)
 		err(1, "malloc");
 	do {
 		content.n += order(content.bytes + content.n, (unsigned)content.rows++);

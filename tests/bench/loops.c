@@ -42,7 +42,7 @@ static void load(const char *path)
 		err(1, "%s", path);
 	content_size = (size_t)st.st_size;
 	content = malloc(content_size + 1);
-	if (content == NULL || read(fd, content, content_size) != (ssize_t)content_size)
+	if (!content || read(fd, content, content_size) != (ssize_t)content_size)
 		err(1, "%s", path);
 	close(fd);
 }

@@ -171,7 +171,7 @@ static double take_rows(const struct input *in, const tdl_schema *schema)
 	double start = now();
 	tdl__rows *rows = tdl__rows_new(schema, "bench", count_bytes, &out);
 
-	if (rows == NULL)
+	if (!rows)
 		errx(1, "out of memory");
 	for (size_t at = 0; at < in->n; at += CHUNK) {
 		size_t n = in->n - at < CHUNK ? in->n - at : CHUNK;
@@ -247,7 +247,7 @@ int main(int argc, char **argv)
 	size_t size = (argc > 1 ? strtoul(argv[1], NULL, 10) : 64) << 20;
 	struct input in = { malloc(size + LONGEST), 0 };
 
-	if (in.bytes == NULL)
+	if (!in.bytes)
 		err(1, "malloc");
 	printf("%-22s %8s %8s %8s %8s\n", "GB/s", "rows", "newlines", "crc32c", "row/B");
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -255,9 +255,9 @@ int main(int argc, char **argv)
 		tdl_error error;
 		size_t columns = 0, count = 0;
 
-		if (argc > 2 && strstr(kinds[i].name, argv[2]) == NULL)
+		if (argc > 2 && !strstr(kinds[i].name, argv[2]))
 			continue;
-		while (columns < 6 && kinds[i].columns[columns] != NULL)
+		while (columns < 6 && kinds[i].columns[columns])
 			columns++;
 		if (tdl_schema_parse(kinds[i].columns, columns, &schema, &error) < 0)
 			errx(1, "%s", error.message);

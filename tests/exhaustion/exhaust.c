@@ -28,7 +28,7 @@ void *__libc_memalign(size_t alignment, size_t size);
 __attribute__((constructor)) static void begin(void)
 {
 	const char *name = getenv("EXHAUST");
-	int fd = name == NULL ? -1 : open(name, O_RDWR | O_CLOEXEC);
+	int fd = !name ? -1 : open(name, O_RDWR | O_CLOEXEC);
 	void *map = MAP_FAILED;
 
 	if (fd >= 0)
@@ -69,7 +69,7 @@ __attribute__((visibility("default"))) int posix_memalign(void **to, size_t alig
 {
 	void *got = refused() ? NULL : __libc_memalign(alignment, size);
 
-	if (got == NULL)
+	if (!got)
 		return ENOMEM;
 	*to = got;
 	return 0;
@@ -82,7 +82,7 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
 	static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	long why = atomic_load(&orders->thread);
 
-	if (real == NULL)
+	if (!real)
 		real = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
 				void *))dlsym(RTLD_NEXT, "pthread_create");
 	return why != 0 ? (int)why : real(thread, attributes, run, argument);

@@ -96,7 +96,7 @@ static int holder(int dir, const char *name)
 	char path[4096];
 	struct stat st;
 
-	if (slash == NULL)
+	if (!slash)
 		return fstat(dir, &st) < 0 ? -1 : find(st.st_ino);
 	snprintf(path, sizeof path, "%.*s", (int)(slash - name), name);
 	return fstatat(dir, path, &st, 0) < 0 ? -1 : find(st.st_ino);
@@ -320,13 +320,13 @@ static char made[NODES][512]; /* the path of a node in the state that is made, "
 static void put_file(const char *path, unsigned node, enum bytes way, uint64_t *hash)
 {
 	const struct event *now = disk.written[node], *old = disk.lasting[node];
-	size_t n = now != NULL ? now->n : 0;
+	size_t n = now ? now->n : 0;
 	char *bytes = calloc(1, n + 1);
 
 	if (now == old || way == WHOLE) {
 		memcpy(bytes, n > 0 ? now->bytes : "", n);
 	} else if (way == OLD) {
-		n = old != NULL && old->n < n ? old->n : 0;
+		n = old && old->n < n ? old->n : 0;
 		memcpy(bytes, n > 0 ? old->bytes : "", n);
 	} else if (way == CUT) {
 		n /= 2;
@@ -334,7 +334,7 @@ static void put_file(const char *path, unsigned node, enum bytes way, uint64_t *
 	}
 	for (size_t i = 0; i < n; i++)
 		*hash = (*hash ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
-	if (path != NULL)
+	if (path)
 		put_bytes(path, bytes, n);
 	free(bytes);
 }

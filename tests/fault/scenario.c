@@ -214,7 +214,7 @@ const struct scenario scenarios[] = {
 void scenario_begin(const struct scenario *scenario)
 {
 	static const char *const columns[] = { COLUMNS_ID_NAME };
-	const char *rows = strstr(scenario->name, "as it is") != NULL ? NEW_1 NEW_2 : NEW_RAW;
+	const char *rows = strstr(scenario->name, "as it is") ? NEW_1 NEW_2 : NEW_RAW;
 
 	if (is_there("t"))
 		remove_tree("t");
@@ -259,7 +259,7 @@ void scenario_stage(void)
 
 	now.staging = NULL;
 	scenario_end();
-	if (staging != NULL) {
+	if (staging) {
 		close(staging->dir);
 		close(staging->lock);
 		close(staging->incoming);
@@ -393,7 +393,7 @@ void scenario_check(const struct scenario *scenario, enum ending ending, int res
 	int64_t head;
 	char *all;
 
-	if (now.read != NULL && strcmp(now.read, versions[HEAD]) != 0)
+	if (now.read && strcmp(now.read, versions[HEAD]) != 0)
 		fail(what, "read\n%s", now.read);
 	free(now.read);
 	now.read = NULL;

@@ -36,7 +36,7 @@ static bool refuse(void)
 
 static void *made(void *p)
 {
-	if (p != NULL)
+	if (p)
 		plan.live++;
 	return p;
 }
@@ -55,7 +55,7 @@ __attribute__((visibility("default"))) void *realloc(void *p, size_t n)
 {
 	if (refuse())
 		return NULL;
-	return p == NULL ? made(__libc_malloc(n)) : __libc_realloc(p, n);
+	return !p ? made(__libc_malloc(n)) : __libc_realloc(p, n);
 }
 
 __attribute__((visibility("default"))) void *reallocarray(void *p, size_t count, size_t n)
@@ -71,7 +71,7 @@ __attribute__((visibility("default"))) void *reallocarray(void *p, size_t count,
 
 __attribute__((visibility("default"))) void free(void *p)
 {
-	if (p != NULL)
+	if (p)
 		plan.live--;
 	__libc_free(p);
 }

@@ -39,7 +39,7 @@ static unsigned count_calls(const struct scenario *scenario)
 
 static void stop(void *killed)
 {
-	if (killed != NULL)
+	if (killed)
 		kill(getpid(), SIGKILL);
 	_exit(77);
 }

@@ -22,8 +22,8 @@ static void check_blocks(tdl__sums fast, const struct slow_action *slow)
 
 	need((fast.blocks != NULL) == (slow->blocks != NULL));
 	need((fast.rows != NULL) == (slow->rows != NULL));
-	need(slow->blocks == NULL || memcmp(fast.blocks, slow->blocks, n) == 0);
-	need(slow->rows == NULL || memcmp(fast.rows, slow->rows, n) == 0);
+	need(!slow->blocks || memcmp(fast.blocks, slow->blocks, n) == 0);
+	need(!slow->rows || memcmp(fast.rows, slow->rows, n) == 0);
 }
 
 static void check_same(const tdl__commit *fast, const struct slow_commit *slow)

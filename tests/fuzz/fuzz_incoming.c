@@ -76,8 +76,8 @@ static uid_t uid_of(const struct process *process)
 
 static struct tdfs_caller caller_of(const struct process *process, bool may_wait)
 {
-	return (struct tdfs_caller){ .tid = process != NULL ? process->id : 0,
-				     .uid = process != NULL ? uid_of(process) : 0,
+	return (struct tdfs_caller){ .tid = process ? process->id : 0,
+				     .uid = process ? uid_of(process) : 0,
 				     .gid = 100,
 				     .may_wait = may_wait };
 }
@@ -87,7 +87,7 @@ static struct process *a_process(void)
 	struct process *process = world_process(next(8));
 
 	/* Until its request is answered it makes no other. */
-	if (process != NULL)
+	if (process)
 		process->busy = depth == 0;
 	return process;
 }
@@ -111,7 +111,7 @@ static void opened(struct process *process, struct tdfs_handle *handle, uint64_t
 {
 	struct open_file *file = world_open(process, handle, ino, flags);
 
-	if (file == NULL)
+	if (!file)
 		abort();
 	model_opened(process, ino, flags);
 }
@@ -123,7 +123,7 @@ static void do_open(struct process *process, const char *name, int flags, bool c
 	struct stat st;
 	int why = 0;
 
-	if (process == NULL || world_full(process))
+	if (!process || world_full(process))
 		return;
 	/* As the kernel does: what is there is opened; what is stale is looked up again, once. */
 	for (int tries = 0; tries < 2; tries++) {
@@ -165,7 +165,7 @@ static void do_mknod(struct process *process, const char *name)
 	struct stat st;
 	int why;
 
-	if (process == NULL || (depth > 0 && names_locked))
+	if (!process || (depth > 0 && names_locked))
 		return;
 	REQUEST(why, process, tdfs_incoming_create(in, &caller, name, 0644, 0, &st, NULL));
 	if (why)
@@ -262,9 +262,9 @@ static void run_later(void)
 static void do_close(void)
 {
 	struct process *process = a_process();
-	struct open_file *file = process != NULL ? world_nth(process, next(4)) : NULL;
+	struct open_file *file = process ? world_nth(process, next(4)) : NULL;
 
-	if (file != NULL && room_for_later())
+	if (file && room_for_later())
 		close_one(process, file);
 }
 
@@ -275,7 +275,7 @@ static void do_exit(struct process *process, int signal)
 	unsigned count;
 
 	/* Killed or not, a thread does not leave its close before that is answered. */
-	if (process == NULL || !room_for_later() || process->exiting || process->closing > 0)
+	if (!process || !room_for_later() || process->exiting || process->closing > 0)
 		return;
 	process->exiting = true;
 	process->signal = signal;
@@ -299,7 +299,7 @@ static void do_write(void)
 {
 	static const char blank[] = "\n\n\n\n";
 	struct process *process = a_process();
-	struct open_file *file = process != NULL ? world_nth(process, next(4)) : NULL;
+	struct open_file *file = process ? world_nth(process, next(4)) : NULL;
 	unsigned how = next(16), rows = 1 + how % 3;
 	char bytes[3 * ROW];
 	uint64_t offset;
@@ -307,7 +307,7 @@ static void do_write(void)
 	struct stat st;
 	int why;
 
-	if (file == NULL)
+	if (!file)
 		return;
 	for (unsigned i = 0; i < rows; i++)
 		model_row(bytes + i * ROW);
@@ -338,7 +338,7 @@ static void do_truncate(struct process *process, const char *name)
 	struct stat st, change = { .st_size = (off_t)next(6) * ROW };
 	int why;
 
-	if (process == NULL)
+	if (!process)
 		return;
 	REQUEST(why, process, tdfs_incoming_lookup(in, &caller, name, &st));
 	if (why)
@@ -355,21 +355,21 @@ static void do_truncate(struct process *process, const char *name)
 static void do_sync(void)
 {
 	struct process *process = a_process();
-	struct open_file *file = process != NULL ? world_nth(process, next(4)) : NULL;
+	struct open_file *file = process ? world_nth(process, next(4)) : NULL;
 	int why;
 
-	if (file != NULL)
+	if (file)
 		REQUEST(why, process, tdfs_incoming_sync(in, &caller, file->handle));
 }
 
 static void do_read(void)
 {
 	struct process *process = a_process();
-	struct open_file *file = process != NULL ? world_nth(process, next(4)) : NULL;
+	struct open_file *file = process ? world_nth(process, next(4)) : NULL;
 	char bytes[256];
 	size_t got = 0;
 
-	if (file != NULL && (file->flags & O_ACCMODE) == O_RDWR) {
+	if (file && (file->flags & O_ACCMODE) == O_RDWR) {
 		uint64_t offset = (uint64_t)next(4) * ROW;
 		int why = tdfs_incoming_read(in, file->handle, bytes, sizeof bytes, offset, &got);
 
@@ -385,7 +385,7 @@ static void do_lookup(struct process *process, const char *name)
 	struct stat st;
 	int why;
 
-	if (process == NULL)
+	if (!process)
 		return;
 	REQUEST(why, process, tdfs_incoming_lookup(in, &caller, name, &st));
 	if (why == ENOENT && before == world.nested)
@@ -402,7 +402,7 @@ static void do_rename(struct process *process, const char *from, const char *to,
 	uint64_t ino, over = 0;
 	int why;
 
-	if (process == NULL || depth > 0)
+	if (!process || depth > 0)
 		return;
 	names_locked = true;
 	REQUEST(why, process, tdfs_incoming_lookup(in, &caller, from, &st));
@@ -432,7 +432,7 @@ static void do_unlink(struct process *process, const char *name)
 	struct stat st;
 	int why;
 
-	if (process == NULL || (depth > 0 && names_locked))
+	if (!process || (depth > 0 && names_locked))
 		return;
 	names_locked = names_locked || depth == 0;
 	/* As the kernel does, which checks what it has found. */
@@ -482,7 +482,7 @@ static void operation(void)
 		break;
 	case 13:
 		process = a_process();
-		trace("%d forks", process != NULL ? process->id : 0);
+		trace("%d forks", process ? process->id : 0);
 		world_fork(process);
 		break;
 	case 14:
@@ -493,7 +493,7 @@ static void operation(void)
 		break;
 	case 16:
 		process = a_process();
-		if (process != NULL)
+		if (process)
 			world_dup(process, world_nth(process, next(4)));
 		break;
 	case 17:
@@ -533,12 +533,12 @@ static void operation(void)
 		break;
 	case 26:
 		process = a_process();
-		trace("%d sends", process != NULL ? process->id : 0);
+		trace("%d sends", process ? process->id : 0);
 		world_send(process, next(4));
 		break;
 	case 27:
 		process = a_process();
-		trace("%d receives", process != NULL ? process->id : 0);
+		trace("%d receives", process ? process->id : 0);
 		world_receive(process);
 		break;
 	case 28:

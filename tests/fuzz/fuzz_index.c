@@ -164,7 +164,7 @@ static void ask_snapshot(tdl_snapshot *snapshot, uint64_t files)
 		int fd;
 
 		if (tdl_snapshot_file(snapshot, i, &one, NULL) == 0 &&
-		    (one.path[0] == '/' || strstr(one.path, "..") != NULL))
+		    (one.path[0] == '/' || strstr(one.path, "..")))
 			abort();
 		if (tdl_snapshot_open_file(snapshot, i, &fd, NULL) == 0)
 			close(fd);

@@ -43,8 +43,7 @@ static void check_names(tdl__span span, const struct slow_node *node)
 
 		if (tdl__json_member(span, names[i], &one) != (member != NULL))
 			abort();
-		if (member == NULL ? values[i].p != NULL
-				   : !same(values[i], member) || !same(one, member))
+		if (!member ? values[i].p != NULL : !same(values[i], member) || !same(one, member))
 			abort();
 	}
 }
@@ -109,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	node = slow_parse(text.p, text.n, depth);
 	if (tdl__json_valid(text, depth, &at) != (node != NULL))
 		abort();
-	if (node != NULL)
+	if (node)
 		check(text, node);
 	else if (at > text.n)
 		abort();

@@ -126,15 +126,15 @@ static struct commit_file one_commit(const char *bytes, size_t n)
 	if (n > 0 && *bytes == '\xfe')
 		return file;
 	out = open_memstream(&file.bytes, &file.n);
-	if (out == NULL)
+	if (!out)
 		abort();
 	while (bytes < end) {
 		const char *newline = memchr(bytes, '\n', (size_t)(end - bytes));
 
-		put_line(out, bytes, (size_t)((newline != NULL ? newline : end) - bytes));
-		if (newline != NULL)
+		put_line(out, bytes, (size_t)((newline ? newline : end) - bytes));
+		if (newline)
 			fputc('\n', out);
-		bytes = newline != NULL ? newline + 1 : end;
+		bytes = newline ? newline + 1 : end;
 	}
 	fclose(out);
 	return file;
@@ -152,9 +152,9 @@ static void vouch(struct commit_file *file, const struct commit_file *before, si
 	for (const char *at = rest; at < end; lines++) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at));
 
-		at = newline != NULL ? newline + 1 : end;
+		at = newline ? newline + 1 : end;
 	}
-	if (out == NULL)
+	if (!out)
 		abort();
 	fprintf(out, "{\"commitInfo\":{\"timestamp\":17,\"operation\":\"APPEND\",\"readVersion\":");
 	if (version > 0)
@@ -162,8 +162,8 @@ static void vouch(struct commit_file *file, const struct commit_file *before, si
 			"%zu,\"engineInfo\":\"tinydeltafs/"
 			"0\",\"actions\":%zu,\"previous\":%" PRIu32,
 			version - 1, lines,
-			slow_crc32c(before->bytes != NULL ? before->bytes : "",
-				    before->bytes != NULL ? before->n : 0) ^
+			slow_crc32c(before->bytes ? before->bytes : "",
+				    before->bytes ? before->n : 0) ^
 				(file->bytes[0] == '~'));
 	else
 		fprintf(out,
@@ -190,11 +190,11 @@ static size_t all_commits(const char *bytes, size_t n, struct commit_file *files
 		const char *stop =
 			bytes < end ? memchr(bytes, '\xff', (size_t)(end - bytes)) : NULL;
 
-		files[count] = one_commit(bytes, (size_t)((stop != NULL ? stop : end) - bytes));
-		if (files[count].bytes != NULL && files[count].n >= 2 &&
-		    strchr("^~", files[count].bytes[0]) != NULL && files[count].bytes[1] == '\n')
+		files[count] = one_commit(bytes, (size_t)((stop ? stop : end) - bytes));
+		if (files[count].bytes && files[count].n >= 2 &&
+		    strchr("^~", files[count].bytes[0]) && files[count].bytes[1] == '\n')
 			vouch(&files[count], &files[count > 0 ? count - 1 : 0], count);
-		if (stop == NULL)
+		if (!stop)
 			return count + 1;
 		bytes = stop + 1;
 	}
@@ -209,7 +209,7 @@ static const char *path_of(size_t version)
 static void write_commits(const struct commit_file *files, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++) {
-		if (files[i].bytes != NULL)
+		if (files[i].bytes)
 			put_bytes(path_of(i), files[i].bytes, files[i].n);
 	}
 }
@@ -298,9 +298,9 @@ static void replay_all(struct replay *replay, const struct commit_file *files, s
 		struct version *version = &replay->versions[i];
 		const struct version *last = i > 0 ? version - 1 : NULL;
 
-		if (files[i].bytes == NULL) {
+		if (!files[i].bytes) {
 			for (size_t k = i; k < count; k++) {
-				if (files[k].bytes != NULL)
+				if (files[k].bytes)
 					replay->damage = (int64_t)i;
 			}
 			return;
@@ -325,17 +325,16 @@ static void replay_all(struct replay *replay, const struct commit_file *files, s
 			replay->count -= 2;
 			return;
 		}
-		version->live = calloc((last != NULL ? last->count : 0) + version->commit.count + 1,
+		version->live = calloc((last ? last->count : 0) + version->commit.count + 1,
 				       sizeof *version->live);
-		if (version->live == NULL)
+		if (!version->live)
 			abort();
-		if (last != NULL && last->count > 0)
+		if (last && last->count > 0)
 			memcpy(version->live, last->live, last->count * sizeof *last->live);
-		version->count = last != NULL ? last->count : 0;
-		version->has_schema =
-			version->commit.has_schema || (last != NULL && last->has_schema);
+		version->count = last ? last->count : 0;
+		version->has_schema = version->commit.has_schema || (last && last->has_schema);
 		version->columns = version->commit.has_schema ? version->commit.columns
-				   : last != NULL	      ? last->columns
+				   : last		      ? last->columns
 							      : 0;
 		inherit(replay, i);
 		if (!apply(version)) {
@@ -423,7 +422,7 @@ static void need_int(const struct slow_node *object, const char *name, int64_t v
 	const struct slow_node *member = slow_member(object, name);
 	int64_t is;
 
-	need(member != NULL && slow_int64(member, &is) && is == value);
+	need(member && slow_int64(member, &is) && is == value);
 }
 
 static void check_json(tdl_table *table, int64_t at, const struct version *version)
@@ -433,9 +432,9 @@ static void check_json(tdl_table *table, int64_t at, const struct version *versi
 	size_t n;
 
 	need(tdl_table_version_json(table, at, &json, &n, NULL) == 0);
-	need(n > 0 && json[n - 1] == '\n' && memchr(json, '\n', n - 1) == NULL);
+	need(n > 0 && json[n - 1] == '\n' && !memchr(json, '\n', n - 1));
 	node = slow_parse(json, n, 256);
-	need(node != NULL && node->kind == SLOW_OBJECT);
+	need(node && node->kind == SLOW_OBJECT);
 	need_int(node, "version", at);
 	need_int(node, "timestamp", version->commit.timestamp);
 	need_int(node, "files", (int64_t)version->count);

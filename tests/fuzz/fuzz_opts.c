@@ -30,7 +30,7 @@ static bool element(const char **list, bool daemon, char *out)
 	const char *at = *list;
 	bool quoted = false;
 
-	if (at == NULL)
+	if (!at)
 		return false;
 	for (; *at != '\0' && (quoted || *at != ','); at++) {
 		if (daemon && *at == '\\' && at[1] != '\0')
@@ -48,7 +48,7 @@ static bool is_label(const char *text)
 {
 	const char *equals = strchr(text, '=');
 
-	return equals != NULL && equals - text >= 7 && strncmp(equals - 7, "context", 7) == 0;
+	return equals && equals - text >= 7 && strncmp(equals - 7, "context", 7) == 0;
 }
 
 /* As it is handed on: only labels keep their quotes. */
@@ -72,7 +72,7 @@ static void check_passed(const struct mountopts *options, const char *list, size
 	const char *rest = options->daemon[0] != '\0' ? options->daemon : NULL;
 	bool first = true;
 
-	if (passed == NULL || given == NULL)
+	if (!passed || !given)
 		abort();
 	while (element(&rest, true, passed)) {
 		bool found = first && options->read_only && strcmp(passed, "ro") == 0;
@@ -93,7 +93,7 @@ static void check_words(const char *list, size_t n, const struct mountopts *opti
 	char *word = malloc(n + 1);
 	bool remount = false, read_only = false;
 
-	if (word == NULL)
+	if (!word)
 		abort();
 	while (element(&list, false, word)) {
 		remount = remount || strcmp(word, "remount") == 0;
@@ -116,9 +116,9 @@ static void check_daemon(const struct mountopts *mount)
 
 	/* What is no option of the daemon's is not handed on; a value may be wrong. */
 	if (r == 0)
-		need(options.read_only == (mount->read_only || options.version != NULL));
+		need(options.read_only == (mount->read_only || options.version));
 	else
-		need(strncmp(why, "option ", 7) == 0 && strstr(why, "is not valid") != NULL);
+		need(strncmp(why, "option ", 7) == 0 && strstr(why, "is not valid"));
 	tdfs_options_clear(&options);
 }
 
@@ -135,7 +135,7 @@ static void try_mount(const char *list, bool sloppy)
 		check_daemon(&options);
 	} else {
 		need(why[0] != '\0');
-		need(!sloppy || strstr(why, "quote") != NULL);
+		need(!sloppy || strstr(why, "quote"));
 	}
 	mountopts_clear(&options);
 }
@@ -155,8 +155,8 @@ static void try_words(char *text, size_t n)
 	if (tdfs_options_parse(&options, count, words, why, sizeof why) == 0) {
 		bool asks = options.help || options.show_version;
 
-		need(asks || (options.table != NULL && *options.table != '\0'));
-		need(asks || (options.mountpoint != NULL && *options.mountpoint != '\0'));
+		need(asks || (options.table && *options.table != '\0'));
+		need(asks || (options.mountpoint && *options.mountpoint != '\0'));
 		need(options.max_threads >= 1 && options.max_threads <= 1000);
 		need(options.max_read >= 4096 && options.max_read <= TDFS_MAX_READ);
 		need(options.flags != NULL);
@@ -174,7 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 1)
 		return 0;
 	text = malloc(size);
-	if (text == NULL)
+	if (!text)
 		abort();
 	memcpy(text, data + 1, size - 1);
 	text[size - 1] = '\0';

@@ -148,7 +148,7 @@ static void take(const char *name)
 {
 	struct file *file = by_name(name);
 
-	if (file == NULL)
+	if (!file)
 		return;
 	must(file->committed || may_go(file), "a name that is taken is not given away");
 	file->gone = !file->committed;
@@ -204,7 +204,7 @@ static void befriend(struct file *file, const struct process *process)
 
 void model_created(const struct process *process, const char *name, uint64_t ino)
 {
-	if (by_ino(ino) == NULL)
+	if (!by_ino(ino))
 		add(name, ino);
 }
 
@@ -214,7 +214,7 @@ void model_opened(const struct process *process, uint64_t ino, int flags)
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 
 	newest++;
-	if (file == NULL || !writes)
+	if (!file || !writes)
 		return;
 	must(!file->committed, "what is committed is not opened for writing");
 	if (flags & O_TRUNC) {
@@ -237,7 +237,7 @@ void model_wrote(const struct process *process, const struct open_file *open, co
 	uint64_t end;
 	size_t at;
 
-	if (file == NULL || (open->flags & O_ACCMODE) == O_RDONLY) {
+	if (!file || (open->flags & O_ACCMODE) == O_RDONLY) {
 		must(why == EBADF, "what is not open for writing is not written");
 		return;
 	}
@@ -272,7 +272,7 @@ void model_cut(uint64_t ino, uint64_t size, int why)
 {
 	struct file *file = by_ino(ino);
 
-	if (file == NULL) {
+	if (!file) {
 		must(why == EPERM, "an error file is not cut");
 		return;
 	}
@@ -297,7 +297,7 @@ void model_read(uint64_t ino, const char *bytes, size_t got, uint64_t offset, in
 	const struct file *file = by_ino(ino);
 	size_t at, left;
 
-	if (file == NULL || file->failed)
+	if (!file || file->failed)
 		return;
 	if (offset < file->base) {
 		must(why == EPERM, "what was committed before is not read");
@@ -327,7 +327,7 @@ void model_killed(const struct process *process, uint64_t ino)
 {
 	struct file *file = by_ino(ino);
 
-	if (file == NULL || file->committed || !is_ordinary(file->name) ||
+	if (!file || file->committed || !is_ordinary(file->name) ||
 	    !(file->writers & bit(process)) || committing == file)
 		return;
 	file->incomplete = true;
@@ -339,7 +339,7 @@ void model_closed(const struct process *process, const struct open_file *open, i
 {
 	struct file *file = by_ino(open->ino);
 
-	if (file == NULL || (open->flags & O_ACCMODE) == O_RDONLY) {
+	if (!file || (open->flags & O_ACCMODE) == O_RDONLY) {
 		must(answer == 0, "the close of what is only read does not fail");
 		return;
 	}
@@ -366,7 +366,7 @@ void model_seen(const struct process *process, const char *name, const struct st
 
 	if (is_error_file(name))
 		return;
-	if (file == NULL) {
+	if (!file) {
 		/* A recent name that its writer opened for writing gives way to an empty file. */
 		must(st->st_size == 0, "what nobody wrote is empty");
 		add(name, st->st_ino)->implicit = true;
@@ -387,7 +387,7 @@ void model_not_seen(const struct process *process, const char *name)
 {
 	const struct file *file = by_name(name);
 
-	if (file == NULL)
+	if (!file)
 		return;
 	if (file->committed)
 		must(!(file->writers & bit(process)) || world.now >= file->when + RECENT_MS ||
@@ -401,7 +401,7 @@ static void replace(const char *name, const struct file *by)
 {
 	struct file *file = by_name(name);
 
-	if (file == NULL || file == by)
+	if (!file || file == by)
 		return;
 	file->gone = file->gone || !file->committed;
 	file->name[0] = '\0';
@@ -412,9 +412,9 @@ void model_renames(const struct process *process, uint64_t ino, const char *to)
 	struct file *file = by_ino(ino);
 
 	snprintf(renaming, sizeof renaming, "%s", to);
-	was_committed = file != NULL && file->committed;
-	had_error_file = file != NULL && is_refused(file) && has_error_file(file);
-	if (file != NULL && !file->committed && !is_error_file(to))
+	was_committed = file && file->committed;
+	had_error_file = file && is_refused(file) && has_error_file(file);
+	if (file && !file->committed && !is_error_file(to))
 		file->incomplete = false;
 }
 
@@ -424,7 +424,7 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 	struct file *file = by_ino(ino);
 
 	renaming[0] = '\0';
-	if (file == NULL) {
+	if (!file) {
 		must(why != 0, "an error file is not renamed");
 		return;
 	}
@@ -485,9 +485,9 @@ int model_commits(const char *source, const char *bytes, size_t n)
 	struct file *file = by_ino(world.finishing);
 
 	/* At the end of the mount it may be any. */
-	if (file == NULL && world.closing)
+	if (!file && world.closing)
 		file = by_name(source);
-	for (unsigned i = 0; i < count && file == NULL && world.closing; i++) {
+	for (unsigned i = 0; i < count && !file && world.closing; i++) {
 		if (is_commit_of(&files[i], source, bytes, n))
 			file = &files[i];
 	}
@@ -499,7 +499,7 @@ int model_commits(const char *source, const char *bytes, size_t n)
 	must(!file->incomplete || world.slows > 0, "a killed writer's file is not committed");
 	must(!world_holds_unpassed(file->ino, 0), "what is held is not committed");
 	committing = file;
-	if (memchr(bytes, '\0', n) != NULL)
+	if (memchr(bytes, '\0', n))
 		return TDL_ERR_SCHEMA;
 	return is_blank(file) ? TDL_ERR_EMPTY : TDL_OK;
 }
@@ -565,7 +565,7 @@ void model_check(void)
 
 		if (is_error_file(name))
 			continue;
-		if (file == NULL) {
+		if (!file) {
 			file = add(name, ino);
 			file->implicit = true;
 		}

@@ -36,8 +36,7 @@ static bool writes(const struct open_file *file)
 bool world_process_holds(const struct process *process, uint64_t ino)
 {
 	for (unsigned i = 0; i < DESCRIPTORS && !process->exiting && !process->dead; i++) {
-		if (process->table[i] != NULL && process->table[i]->ino == ino &&
-		    writes(process->table[i]))
+		if (process->table[i] && process->table[i]->ino == ino && writes(process->table[i]))
 			return true;
 	}
 	return false;
@@ -76,7 +75,7 @@ bool world_holds_unpassed(uint64_t ino, pid_t exclude)
 		     k++) {
 			const struct open_file *file = process->table[k];
 
-			if (file != NULL && file->ino == ino && writes(file) && !file->passed)
+			if (file && file->ino == ino && writes(file) && !file->passed)
 				return true;
 		}
 	}
@@ -85,7 +84,7 @@ bool world_holds_unpassed(uint64_t ino, pid_t exclude)
 
 bool world_is_unclosed(uint64_t ino)
 {
-	for (struct open_file *file = files; file != NULL; file = file->next) {
+	for (struct open_file *file = files; file; file = file->next) {
 		if (!file->gone && !file->closed && file->ino == ino && writes(file))
 			return true;
 	}
@@ -94,7 +93,7 @@ bool world_is_unclosed(uint64_t ino)
 
 bool world_is_open(uint64_t ino)
 {
-	for (struct open_file *file = files; file != NULL; file = file->next) {
+	for (struct open_file *file = files; file; file = file->next) {
 		if (!file->gone && file->ino == ino && writes(file))
 			return true;
 	}
@@ -126,7 +125,7 @@ void world_fork(const struct process *parent)
 {
 	struct process *child = &processes[world.count];
 
-	if (parent == NULL || world.count == PROCESSES)
+	if (!parent || world.count == PROCESSES)
 		return;
 	*child = *parent;
 	child->id = 100 + (pid_t)world.count++;
@@ -134,7 +133,7 @@ void world_fork(const struct process *parent)
 	child->busy = false;
 	child->closing = 0;
 	for (unsigned i = 0; i < DESCRIPTORS; i++) {
-		if (child->table[i] != NULL)
+		if (child->table[i])
 			child->table[i]->descriptors++;
 	}
 }
@@ -151,7 +150,7 @@ void world_reap(void)
 static struct open_file **free_slot(struct process *process)
 {
 	for (unsigned i = 0; i < DESCRIPTORS; i++) {
-		if (process->table[i] == NULL)
+		if (!process->table[i])
 			return &process->table[i];
 	}
 	return NULL;
@@ -159,7 +158,7 @@ static struct open_file **free_slot(struct process *process)
 
 bool world_full(const struct process *process)
 {
-	return free_slot((struct process *)process) == NULL;
+	return !free_slot((struct process *)process);
 }
 
 struct open_file *world_open(struct process *process, struct tdfs_handle *handle, uint64_t ino,
@@ -167,7 +166,7 @@ struct open_file *world_open(struct process *process, struct tdfs_handle *handle
 {
 	struct open_file *file = calloc(1, sizeof *file), **slot = free_slot(process);
 
-	if (file == NULL)
+	if (!file)
 		abort();
 	*file = (struct open_file){
 		.handle = handle, .ino = ino, .flags = flags, .serial = ++serials, .next = files
@@ -184,7 +183,7 @@ struct open_file *world_nth(struct process *process, unsigned nth)
 	struct open_file *found = NULL;
 
 	for (unsigned i = 0; i < DESCRIPTORS && !process->exiting; i++) {
-		if (process->table[i] != NULL) {
+		if (process->table[i]) {
 			found = process->table[i];
 			if (nth-- == 0)
 				break;
@@ -197,7 +196,7 @@ void world_dup(struct process *process, struct open_file *file)
 {
 	struct open_file **slot = free_slot(process);
 
-	if (file == NULL || slot == NULL)
+	if (!file || !slot)
 		return;
 	*slot = file;
 	file->descriptors++;
@@ -221,7 +220,7 @@ unsigned world_table(struct process *process, struct open_file *out[DESCRIPTORS]
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < DESCRIPTORS; i++) {
-		if (process->table[i] != NULL)
+		if (process->table[i])
 			out[count++] = process->table[i];
 	}
 	return count;
@@ -235,10 +234,10 @@ void world_released(struct open_file *file)
 
 void world_send(struct process *process, unsigned nth)
 {
-	struct open_file *file = process != NULL ? world_nth(process, nth) : NULL;
+	struct open_file *file = process ? world_nth(process, nth) : NULL;
 
-	for (unsigned i = 0; i < WAY_MAX && file != NULL; i++) {
-		if (way[i] == NULL) {
+	for (unsigned i = 0; i < WAY_MAX && file; i++) {
+		if (!way[i]) {
 			way[i] = file;
 			file->passed = true;
 			file->descriptors++;
@@ -249,10 +248,10 @@ void world_send(struct process *process, unsigned nth)
 
 void world_receive(struct process *process)
 {
-	for (unsigned i = 0; i < WAY_MAX && process != NULL; i++) {
-		struct open_file **slot = way[i] != NULL ? free_slot(process) : NULL;
+	for (unsigned i = 0; i < WAY_MAX && process; i++) {
+		struct open_file **slot = way[i] ? free_slot(process) : NULL;
 
-		if (slot != NULL) {
+		if (slot) {
 			*slot = way[i];
 			way[i] = NULL;
 			return;
@@ -265,7 +264,7 @@ bool world_lose(void)
 	for (unsigned i = 0; i < WAY_MAX; i++) {
 		struct open_file *file = way[i];
 
-		if (file != NULL) {
+		if (file) {
 			way[i] = NULL;
 			file->descriptors--;
 			lost(file);
@@ -289,7 +288,7 @@ void world_processes_begin(void)
 
 void world_processes_end(void)
 {
-	while (files != NULL) {
+	while (files) {
 		struct open_file *next = files->next;
 
 		must(files->gone, "every handle is released");

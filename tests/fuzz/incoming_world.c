@@ -55,14 +55,14 @@ static unsigned n_finds, references;
 
 struct tdfs_process *tdfs_process_ref(struct tdfs_process *process)
 {
-	if (process != NULL)
+	if (process)
 		process->refs++;
 	return process;
 }
 
 void tdfs_process_unref(struct tdfs_process *process)
 {
-	if (process == NULL || --process->refs > 0)
+	if (!process || --process->refs > 0)
 		return;
 	references--;
 	free(process);
@@ -77,10 +77,10 @@ struct tdfs_process *tdfs_process_find(pid_t tid)
 {
 	struct tdfs_process *process;
 
-	if (world_by_id(tid) == NULL)
+	if (!world_by_id(tid))
 		return NULL;
 	process = malloc(sizeof *process);
-	if (process == NULL)
+	if (!process)
 		abort();
 	*process = (struct tdfs_process){ .refs = 1, .id = tid };
 	references++;
@@ -120,7 +120,7 @@ static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 	}
 	between();
 	closing = scan->closing_tid > 0 ? world_by_id(scan->closing_tid) : NULL;
-	if (closing != NULL) {
+	if (closing) {
 		scan->closing_process = closing->id;
 		if (closing->exiting)
 			add_killed(scan, closing);
@@ -129,23 +129,23 @@ static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 		struct tdfs_candidate *one = &scan->candidates[i];
 		const struct process *process;
 
-		if (one->process == NULL)
+		if (!one->process)
 			one->process = tdfs_process_find(one->tid);
-		process = one->process != NULL ? world_by_id(one->process->id) : NULL;
-		one->ended = process == NULL || process->exiting;
-		if (process != NULL && process->exiting && process != closing)
+		process = one->process ? world_by_id(one->process->id) : NULL;
+		one->ended = !process || process->exiting;
+		if (process && process->exiting && process != closing)
 			add_killed(scan, process);
 		if (one->ended && !one->clean &&
-		    !(one->process != NULL && one->process->id == scan->closing_process))
+		    !(one->process && one->process->id == scan->closing_process))
 			scan->all_processes = true;
 	}
 	if (scan->ino == 0)
 		return true;
-	if (scan->exclude > 0 && world_by_id(scan->exclude) != NULL) {
+	if (scan->exclude > 0 && world_by_id(scan->exclude)) {
 		scan->excluded = scan->exclude;
 		scan->excluded_holds = world_process_holds(world_by_id(scan->exclude), scan->ino);
 	}
-	if (closing != NULL) {
+	if (closing) {
 		scan->held = world_family_holds(closing, scan->ino, scan->exclude);
 		scan->clean = !scan->held;
 		if (closing->exiting && !scan->clean)
@@ -154,9 +154,9 @@ static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 	for (size_t i = 0; i < scan->count; i++) {
 		const struct tdfs_candidate *one = &scan->candidates[i];
 		const struct process *process =
-			one->process != NULL && !one->ended ? world_by_id(one->process->id) : NULL;
+			one->process && !one->ended ? world_by_id(one->process->id) : NULL;
 
-		if (process != NULL && world_family_holds(process, scan->ino, scan->exclude))
+		if (process && world_family_holds(process, scan->ino, scan->exclude))
 			scan->held = true;
 	}
 	if (scan->all_processes && world_holds(scan->ino, scan->exclude))
@@ -181,7 +181,7 @@ static int play_create(void *context, const char *name, void **file, int *fd)
 {
 	struct staged *staged = calloc(1, sizeof *staged);
 
-	if (staged == NULL)
+	if (!staged)
 		return ENOMEM;
 	staged->fd = memfd_create("staged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (staged->fd < 0)
@@ -189,7 +189,7 @@ static int play_create(void *context, const char *name, void **file, int *fd)
 	staged->prepared = -1;
 	staged->next = disk;
 	staged->link = &disk;
-	if (disk != NULL)
+	if (disk)
 		disk->link = &staged->next;
 	disk = staged;
 	world.live++;
@@ -231,7 +231,7 @@ static void play_free(void *context, void *file)
 	struct staged *staged = file;
 
 	*staged->link = staged->next;
-	if (staged->next != NULL)
+	if (staged->next)
 		staged->next->link = staged->link;
 	if (staged->lent >= 0)
 		close(staged->lent);
@@ -244,9 +244,9 @@ void world_fill(unsigned nth)
 {
 	struct staged *staged = disk;
 
-	while (staged != NULL && nth-- > 0)
+	while (staged && nth-- > 0)
 		staged = staged->next;
-	if (staged != NULL)
+	if (staged)
 		(void)fcntl(staged->fd, F_ADD_SEALS, F_SEAL_GROW);
 }
 
@@ -381,7 +381,7 @@ void world_begin(void)
 	n_finds = n_jobs = references = 0;
 	world_processes_begin();
 	in = tdfs_incoming_make(&backend, FIRST);
-	if (in == NULL)
+	if (!in)
 		abort();
 }
 

@@ -20,7 +20,7 @@ static void replay_file(const char *path, size_t size)
 	/* Exactly as long as the input, so that reading past it is found. */
 	uint8_t *data = malloc(size > 0 ? size : 1);
 
-	if (file == NULL || data == NULL || fread(data, 1, size, file) != size)
+	if (!file || !data || fread(data, 1, size, file) != size)
 		err(1, "%s", path);
 	fclose(file);
 	LLVMFuzzerTestOneInput(data, size);

@@ -15,7 +15,7 @@
 
 static bool whole(const struct slow_node *node, int64_t *out)
 {
-	return node != NULL && slow_int64(node, out) && *out >= 0;
+	return node && slow_int64(node, out) && *out >= 0;
 }
 
 static bool small(const struct slow_node *node, int64_t *out)
@@ -26,9 +26,9 @@ static bool small(const struct slow_node *node, int64_t *out)
 /* Takes the text of a string; false where it is none. */
 static bool text(const struct slow_node *node, char **out)
 {
-	char *got = node != NULL && node->kind == SLOW_STRING ? slow_text(node) : NULL;
+	char *got = node && node->kind == SLOW_STRING ? slow_text(node) : NULL;
 
-	if (got == NULL)
+	if (!got)
 		return false;
 	free(*out);
 	*out = got;
@@ -43,7 +43,7 @@ static bool safe(const char *path)
 	if (strlen(path) > 4095)
 		return false;
 	strcpy(copy, path);
-	while ((part = strsep(&rest, "/")) != NULL) {
+	while ((part = strsep(&rest, "/"))) {
 		if (strcmp(part, "") == 0 || strcmp(part, ".") == 0 || strcmp(part, "..") == 0)
 			return false;
 		if (first && (strcmp(part, "_delta_log") == 0 || strcmp(part, "_incoming") == 0))
@@ -77,13 +77,13 @@ static bool info(struct slow_commit *commit, const struct slow_node *node, const
 	static const char ours[] = "\"tinydeltafs/";
 	const struct slow_node *read_version, *engine;
 
-	if (node->kind != SLOW_OBJECT || slow_member(node, "timestamp") == NULL ||
+	if (node->kind != SLOW_OBJECT || !slow_member(node, "timestamp") ||
 	    !slow_int64(slow_member(node, "timestamp"), &commit->timestamp) ||
 	    !text(slow_member(node, "operation"), &commit->operation))
 		return false;
 	read_version = slow_member(node, "readVersion");
 	commit->read_version = -1;
-	if (read_version != NULL && read_version->kind != SLOW_NIL &&
+	if (read_version && read_version->kind != SLOW_NIL &&
 	    !whole(read_version, &commit->read_version))
 		return false;
 	commit->has_info = true;
@@ -92,11 +92,11 @@ static bool info(struct slow_commit *commit, const struct slow_node *node, const
 		const struct slow_node *previous = slow_member(node, "previous");
 
 		commit->promises = true;
-		return previous == NULL || chain(commit, previous, line, n);
+		return !previous || chain(commit, previous, line, n);
 	}
 	/* Ours always promise, and say so first. */
 	engine = slow_member(node, "engineInfo");
-	return engine == NULL || (size_t)(engine->end - engine->start) < sizeof ours ||
+	return !engine || (size_t)(engine->end - engine->start) < sizeof ours ||
 	       memcmp(engine->start, ours, sizeof ours - 1) != 0;
 }
 
@@ -108,7 +108,7 @@ static bool metadata(struct slow_commit *commit, const struct slow_node *node)
 	if (node->kind != SLOW_OBJECT || !text(slow_member(node, "id"), &commit->id))
 		return false;
 	schema = slow_member(node, "schema");
-	if (schema == NULL || schema->kind != SLOW_ARRAY || schema->item_count == 0)
+	if (!schema || schema->kind != SLOW_ARRAY || schema->item_count == 0)
 		return false;
 	for (size_t i = 0; i < schema->item_count; i++) {
 		const struct slow_node *column = schema->items[i], *name, *type;
@@ -118,8 +118,8 @@ static bool metadata(struct slow_commit *commit, const struct slow_node *node)
 			return false;
 		name = slow_member(column, "name");
 		type = slow_member(column, "type");
-		if (name == NULL || name->kind != SLOW_STRING || name->char_count == 0 ||
-		    type == NULL || type->kind != SLOW_STRING)
+		if (!name || name->kind != SLOW_STRING || name->char_count == 0 || !type ||
+		    type->kind != SLOW_STRING)
 			return false;
 		for (size_t c = 0; c < name->char_count; c++) {
 			if (name->chars[c] == 0 ||
@@ -156,7 +156,7 @@ static uint32_t *numbers(const struct slow_node *node, size_t count)
 	if (!text(node, &chars))
 		return NULL;
 	out = calloc(count + 1, sizeof *out);
-	if (out == NULL)
+	if (!out)
 		abort();
 	if (strlen(chars) != length)
 		goto wrong;
@@ -165,7 +165,7 @@ static uint32_t *numbers(const struct slow_node *node, size_t count)
 
 		if (i >= digit_count && chars[i] == '=')
 			continue;
-		if (digit == NULL)
+		if (!digit)
 			goto wrong;
 		for (size_t k = 0; k < 6; k++) {
 			size_t bit = i * 6 + k;
@@ -202,20 +202,20 @@ static bool blocks(struct slow_action *action, const struct slow_node *sums,
 	uint32_t crc = 0;
 
 	action->block_count = size / block + (size % block != 0);
-	if (sums == NULL)
-		return rows == NULL;
+	if (!sums)
+		return !rows;
 	/* No line of a test is long enough for more. */
 	if (!action->has_crc || action->block_count > 1000000)
 		return false;
 	action->blocks = numbers(sums, action->block_count);
-	if (action->blocks == NULL)
+	if (!action->blocks)
 		return false;
-	if (rows != NULL && (action->rows = numbers(rows, action->block_count)) == NULL)
+	if (rows && !(action->rows = numbers(rows, action->block_count)))
 		return false;
 	for (size_t i = 0; i < action->block_count; i++) {
 		uint64_t n = size - i * block < block ? size - i * block : block;
 
-		if (rows != NULL && action->rows[i] > n)
+		if (rows && action->rows[i] > n)
 			return false;
 		crc = with_zeros(crc, n) ^ action->blocks[i];
 	}
@@ -243,7 +243,7 @@ static bool file(struct slow_commit *commit, const struct slow_node *node, bool 
 		return false;
 	}
 	crc = slow_member(node, "crc32c");
-	action.has_crc = is_add && crc != NULL && small(crc, &value);
+	action.has_crc = is_add && crc && small(crc, &value);
 	if (action.has_crc)
 		action.crc = (uint32_t)value;
 	if (is_add && !blocks(&action, slow_member(node, "blocks"), slow_member(node, "rows"))) {
@@ -251,7 +251,7 @@ static bool file(struct slow_commit *commit, const struct slow_node *node, bool 
 		return false;
 	}
 	commit->actions = realloc(commit->actions, (commit->count + 1) * sizeof action);
-	if (commit->actions == NULL)
+	if (!commit->actions)
 		abort();
 	commit->actions[commit->count++] = action;
 	return true;
@@ -264,12 +264,12 @@ bool slow_commit_line(struct slow_commit *commit, const char *line, size_t n, bo
 	size_t blank = 0;
 	bool good;
 
-	while (blank < n && strchr(" \t\r\n", line[blank]) != NULL && line[blank] != '\0')
+	while (blank < n && strchr(" \t\r\n", line[blank]) && line[blank] != '\0')
 		blank++;
 	if (blank == n)
 		return true;
 	node = slow_parse(line, n, DEEPEST);
-	if (node == NULL)
+	if (!node)
 		return false;
 	if (node->kind != SLOW_OBJECT) {
 		good = node->kind == SLOW_ARRAY && node->item_count == 0;
@@ -279,11 +279,11 @@ bool slow_commit_line(struct slow_commit *commit, const char *line, size_t n, bo
 	good = (slow_member(node, "commitInfo") != NULL) + (slow_member(node, "metaData") != NULL) +
 		       (slow_member(node, "add") != NULL) + (slow_member(node, "remove") != NULL) <=
 	       1;
-	good = good && ((part = slow_member(node, "commitInfo")) == NULL ||
+	good = good && (!(part = slow_member(node, "commitInfo")) ||
 			(!commit->has_info && info(commit, part, line, n, first)));
-	good = good && ((part = slow_member(node, "metaData")) == NULL || metadata(commit, part));
-	good = good && ((part = slow_member(node, "add")) == NULL || file(commit, part, true));
-	good = good && ((part = slow_member(node, "remove")) == NULL || file(commit, part, false));
+	good = good && (!(part = slow_member(node, "metaData")) || metadata(commit, part));
+	good = good && (!(part = slow_member(node, "add")) || file(commit, part, true));
+	good = good && (!(part = slow_member(node, "remove")) || file(commit, part, false));
 	slow_free(node);
 	return good;
 }
@@ -309,11 +309,11 @@ bool slow_commit_file(struct slow_commit *commit, const char *bytes, size_t n)
 		return false;
 	for (const char *line = bytes; line < end; lines++) {
 		const char *newline = memchr(line, '\n', (size_t)(end - line));
-		const char *stop = newline != NULL ? newline : end;
+		const char *stop = newline ? newline : end;
 
 		if (!slow_commit_line(commit, line, (size_t)(stop - line), line == bytes))
 			return false;
-		line = newline != NULL ? newline + 1 : end;
+		line = newline ? newline + 1 : end;
 		if (lines == 0)
 			second = line;
 	}

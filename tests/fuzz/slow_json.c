@@ -14,7 +14,7 @@ struct parser {
 
 void slow_free(struct slow_node *node)
 {
-	if (node == NULL)
+	if (!node)
 		return;
 	for (size_t i = 0; i < node->item_count; i++)
 		slow_free(node->items[i]);
@@ -27,7 +27,7 @@ static void *grown(void *array, size_t count, size_t size)
 {
 	/* One more each time is slow, and simple. */
 	array = realloc(array, (count + 1) * size);
-	if (array == NULL)
+	if (!array)
 		abort();
 	return array;
 }
@@ -89,7 +89,7 @@ static bool hex4(struct parser *parser, uint32_t *unit)
 		const char *found = c > 0 ? strchr(digits, c) : NULL;
 		uint32_t value;
 
-		if (found == NULL)
+		if (!found)
 			return false;
 		value = (uint32_t)(found - digits);
 		*unit = *unit * 16 + (value < 16 ? value : value - 6);
@@ -114,7 +114,7 @@ static bool string(struct parser *parser, struct slow_node *node)
 			if (accept(parser, 'u')) {
 				if (!hex4(parser, &c))
 					return false;
-			} else if (found != NULL) {
+			} else if (found) {
 				c = (uint32_t)meant[found - letters];
 				parser->p++;
 			} else {
@@ -181,7 +181,7 @@ static bool add_item(struct parser *parser, struct slow_node *node)
 {
 	struct slow_node *item = value(parser);
 
-	if (item == NULL)
+	if (!item)
 		return false;
 	node->items = grown(node->items, node->item_count, sizeof *node->items);
 	node->items[node->item_count++] = item;
@@ -242,7 +242,7 @@ static struct slow_node *value(struct parser *parser)
 {
 	struct slow_node *node = calloc(1, sizeof *node);
 
-	if (node == NULL)
+	if (!node)
 		abort();
 	node->start = parser->p;
 	if (!fill(parser, node)) {
@@ -304,7 +304,7 @@ char *slow_text(const struct slow_node *string)
 {
 	char *text = malloc(4 * string->char_count + 1), *at = text;
 
-	if (text == NULL)
+	if (!text)
 		abort();
 	for (size_t i = 0; i < string->char_count; i++) {
 		uint32_t c = string->chars[i];

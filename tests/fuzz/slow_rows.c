@@ -16,7 +16,7 @@
 static void put(struct slow *result, const char *text, size_t n)
 {
 	result->out = realloc(result->out, result->n + n + 1);
-	if (result->out == NULL)
+	if (!result->out)
 		abort();
 	memcpy(result->out + result->n, text, n);
 	result->n += n;
@@ -34,7 +34,7 @@ static bool is_finite(const struct slow_node *node)
 	char *copy = malloc(n + 1);
 	bool result;
 
-	if (copy == NULL)
+	if (!copy)
 		abort();
 	memcpy(copy, node->start, n);
 	copy[n] = '\0';
@@ -160,7 +160,7 @@ void slow_rows(const tdl_schema *schema, const char *in, size_t n, struct slow *
 			length++;
 		if (!is_blank(in + at, length)) {
 			struct slow_node *row = slow_parse(in + at, length, DEEPEST);
-			bool good = row != NULL && put_row(result, row, schema);
+			bool good = row && put_row(result, row, schema);
 
 			slow_free(row);
 			if (!good) {

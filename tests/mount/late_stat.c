@@ -19,7 +19,7 @@ static void wait_for_the_test(void)
 	const struct timespec pause = { .tv_nsec = 5000000 };
 	const char *gate = getenv("LATE_STAT");
 
-	while (gate != NULL && gettid() != getpid() && access(gate, F_OK) == 0)
+	while (gate && gettid() != getpid() && access(gate, F_OK) == 0)
 		nanosleep(&pause, NULL);
 }
 

@@ -219,7 +219,7 @@ static long rows_of(const char *bytes, size_t n)
 		const char *line = bytes, *stop = memchr(bytes, '\n', (size_t)(end - bytes));
 		size_t length;
 
-		if (stop == NULL)
+		if (!stop)
 			stop = end;
 		bytes = stop + 1;
 		length = (size_t)(stop - line);

@@ -44,7 +44,7 @@ static int hook(enum tdl__op op, const char *name)
 		mine = op == plan.op && plan.of_kind[op] >= plan.from &&
 		       plan.of_kind[op] - plan.from < plan.times;
 	else
-		mine = plan.calls == plan.nth || (plan.nth == 0 && plan.action != NULL);
+		mine = plan.calls == plan.nth || (plan.nth == 0 && plan.action);
 	if (!mine && plan.has_other && op == plan.other)
 		return plan.other_answer;
 	if (!mine)
@@ -53,7 +53,7 @@ static int hook(enum tdl__op op, const char *name)
 		snprintf(plan.what, sizeof plan.what, "call %u: %s %.80s", plan.calls, op_name(op),
 			 name);
 	plan.hit = true;
-	if (plan.action != NULL) {
+	if (plan.action) {
 		plan.inside = true;
 		plan.action(plan.context);
 		plan.inside = false;

@@ -36,7 +36,7 @@ void scratch_begin(void)
 	const char *where = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
 
 	snprintf(root, sizeof root, "%s/tinydelta-test-XXXXXX", where);
-	if (mkdtemp(root) == NULL)
+	if (!mkdtemp(root))
 		give_up("cannot make %s", root);
 }
 
@@ -97,12 +97,12 @@ char *get_bytes(const char *path, size_t *n)
 	struct stat st;
 	char *bytes;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || (bytes = malloc((size_t)st.st_size + 1)) == NULL ||
+	if (fd < 0 || fstat(fd, &st) < 0 || !(bytes = malloc((size_t)st.st_size + 1)) ||
 	    read(fd, bytes, (size_t)st.st_size) != st.st_size)
 		give_up("cannot read %s", at);
 	close(fd);
 	bytes[st.st_size] = '\0';
-	if (n != NULL)
+	if (n)
 		*n = (size_t)st.st_size;
 	return bytes;
 }
@@ -200,7 +200,7 @@ char *names_in(const char *path)
 	size_t size;
 	FILE *out = open_memstream(&names, &size);
 
-	if (out == NULL)
+	if (!out)
 		give_up("no memory");
 	for (int i = 0; i < n; i++) {
 		fprintf(out, "%s\n", list[i]->d_name);

@@ -120,7 +120,7 @@ int try_read(tdl_table *table, int64_t version, char **bytes, size_t *n, tdl_err
 	r = tdl_snapshot_size(snapshot, &size, error);
 	if (r == 0) {
 		all = malloc((size_t)size + 1);
-		if (all == NULL) {
+		if (!all) {
 			tdl_snapshot_unref(snapshot);
 			*error = (tdl_error){ .code = TDL_ERR_NOMEM, .message = "no memory" };
 			return TDL_ERR_NOMEM;
@@ -139,7 +139,7 @@ int try_read(tdl_table *table, int64_t version, char **bytes, size_t *n, tdl_err
 	}
 	all[got] = '\0';
 	*bytes = all;
-	if (n != NULL)
+	if (n)
 		*n = got;
 	return 0;
 }
@@ -206,8 +206,8 @@ unsigned commits_in(const char *table)
 	char *names = names_in(in_scratch("%s/_delta_log", table));
 	unsigned count = 0;
 
-	for (const char *name = strtok(names, "\n"); name != NULL; name = strtok(NULL, "\n"))
-		count += strstr(name, ".idx") == NULL && strcmp(name, "_writers.lock") != 0;
+	for (const char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n"))
+		count += !strstr(name, ".idx") && strcmp(name, "_writers.lock") != 0;
 	free(names);
 	return count;
 }
@@ -217,7 +217,7 @@ static void age_in(const char *directory)
 	char *names = names_in(directory), *rest = names, *name;
 	struct stat st;
 
-	while ((name = strsep(&rest, "\n")) != NULL && *name != '\0') {
+	while ((name = strsep(&rest, "\n")) && *name != '\0') {
 		const char *path = in_scratch("%s/%s", directory, name);
 
 		if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
@@ -235,7 +235,7 @@ void age_all(const char *table)
 	if (!is_there(in_scratch("%s/_incoming", table)))
 		return;
 	rest = names = names_in(in_scratch("%s/_incoming", table));
-	while ((name = strsep(&rest, "\n")) != NULL && *name != '\0')
+	while ((name = strsep(&rest, "\n")) && *name != '\0')
 		age_in(in_scratch("%s/_incoming/%s", table, name));
 	free(names);
 }
@@ -271,7 +271,7 @@ const char *golden(const char *format, ...)
 	static unsigned next;
 	char *path = paths[next++ % 16];
 	const char *data = getenv("TDL_TEST_DATA");
-	int n = snprintf(path, 512, "%s/", data != NULL ? data : "tests/data");
+	int n = snprintf(path, 512, "%s/", data ? data : "tests/data");
 	va_list args;
 
 	va_start(args, format);
@@ -293,7 +293,7 @@ char *vacuum(tdl_table *table, bool dry_run)
 	size_t size;
 	FILE *out = open_memstream(&found, &size);
 
-	if (out == NULL)
+	if (!out)
 		abort();
 	if (tdl_table_vacuum(table, &options, note, out, &error) < 0)
 		give_up("cannot vacuum", &error);

@@ -104,7 +104,7 @@ tdl_schema *schema_of(const char *const *columns)
 	tdl_error error;
 	size_t count = 0;
 
-	while (columns[count] != NULL)
+	while (columns[count])
 		count++;
 	if (tdl_schema_parse(columns, count, &schema, &error) < 0) {
 		fprintf(stderr, "%s\n", error.message);

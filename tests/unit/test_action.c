@@ -475,7 +475,7 @@ Test(action, what_is_written_is_read)
 	tdl__action_add(&text, "a \"b\"\\/\xc3\xa9", 0, 0, &none);
 	tdl__action_remove(&text, "a \"b\"\\/\xc3\xa9");
 	cr_assert_not(text.failed);
-	for (line = strtok(text.p, "\n"); line != NULL; line = strtok(NULL, "\n"))
+	for (line = strtok(text.p, "\n"); line; line = strtok(NULL, "\n"))
 		cr_assert_eq(take(&commit, line, false), 0, "%s: %s", line, error.message);
 	cr_assert(tdl__schema_equal(commit.schema, schema));
 	cr_assert_eq(commit.count, 3);
@@ -520,7 +520,7 @@ Test(action, sums_of_blocks_are_kept)
 		cr_assert(sums.has_crc);
 		cr_assert_eq(memcmp(sums.blocks, blocks, sizeof blocks), 0);
 		cr_assert_eq(sums.rows != NULL, lines % 2 == 1);
-		cr_assert(sums.rows == NULL || memcmp(sums.rows, rows, sizeof rows) == 0);
+		cr_assert(!sums.rows || memcmp(sums.rows, rows, sizeof rows) == 0);
 	}
 	tdl__commit_free(&commit);
 	tdl__text_free(&text);

@@ -27,9 +27,9 @@ static uint64_t by_hand(tdl__text *out, const char *bytes, size_t n, const char 
 
 	for (size_t at = 0; at < n;) {
 		const char *newline = memchr(bytes + at, '\n', n - at);
-		size_t end = newline != NULL ? (size_t)(newline - bytes) + 1 : n, brace = at;
+		size_t end = newline ? (size_t)(newline - bytes) + 1 : n, brace = at;
 
-		while (brace < end && strchr(" \t\r", bytes[brace]) != NULL && bytes[brace] != '\0')
+		while (brace < end && strchr(" \t\r", bytes[brace]) && bytes[brace] != '\0')
 			brace++;
 		if (brace < end && bytes[brace] == '{') {
 			tdl__text_add(out, bytes + at, brace + 1 - at);
@@ -282,7 +282,7 @@ static void expect_changes(tdl_table *table, int64_t version, const char *first,
 
 	cr_assert_eq(tdl_table_version_info(table, version, &info, &error), 0);
 	va_start(lines, first);
-	for (line = first; line != NULL; line = va_arg(lines, const char *))
+	for (line = first; line; line = va_arg(lines, const char *))
 		tdl__text_format(&expected,
 				 "{\"_change_type\":\"%s\",\"_commit_version\":%" PRId64
 				 ",\"_commit_timestamp\":%" PRId64 ",%s\n",
@@ -291,7 +291,7 @@ static void expect_changes(tdl_table *table, int64_t version, const char *first,
 	va_end(lines);
 	got = read_changes(table, version, &n);
 	cr_assert_eq(n, expected.n, "%s", got);
-	cr_assert_eq(memcmp(got, expected.p != NULL ? expected.p : "", n), 0, "%s", got);
+	cr_assert_eq(memcmp(got, expected.p ? expected.p : "", n), 0, "%s", got);
 	free(got);
 }
 
@@ -370,8 +370,7 @@ Test(changes, of_other_writers)
 		cr_assert(strncmp(got, " {\"_change_type\":\"insert\",\"_commit_version\":1,",
 				  46) == 0,
 			  "%s", got);
-		cr_assert(strstr(got, "delete") == NULL && strstr(got, "\"id\": 1") == NULL, "%s",
-			  got);
+		cr_assert(!strstr(got, "delete") && !strstr(got, "\"id\": 1"), "%s", got);
 		free(got);
 		got = read_changes(table, 2, &n);
 		cr_assert_eq(n, 0, "%s", got);
@@ -421,7 +420,7 @@ Test(changes, reserved_columns)
 	cr_assert_eq(tdl_table_create(in_scratch("t"), schema, NULL, &error), 0);
 	table = open_table(in_scratch("t"));
 	cr_assert_eq(tdl_changes_open(table, 0, &changes, &error), TDL_ERR_UNSUPPORTED);
-	cr_assert(strstr(error.message, "_change_type") != NULL);
+	cr_assert(strstr(error.message, "_change_type"));
 	tdl_schema_free(schema);
 	tdl_table_free(table);
 }

@@ -71,7 +71,7 @@ static const char *check(int64_t version)
 
 	cr_assert_eq(check_table(table, version), 0, "%s", error.message);
 	tdl_table_free(table);
-	for (char *line = strtok(all, "\n"); line != NULL; line = strtok(NULL, "\n"))
+	for (char *line = strtok(all, "\n"); line; line = strtok(NULL, "\n"))
 		lines[count++] = line;
 	qsort(lines, count, sizeof *lines, by_text);
 	sorted[0] = '\0';
@@ -369,8 +369,8 @@ static void stage_and_die(const char *name)
 		tdl_staged *file;
 
 		if (tdl_staging_open(table, &staging, NULL) < 0 ||
-		    (name == NULL ? tdl__staged_create_nameless(staging, HEX, &file, NULL)
-				  : tdl_staged_create(staging, name, &file, NULL)) < 0)
+		    (!name ? tdl__staged_create_nameless(staging, HEX, &file, NULL)
+			   : tdl_staged_create(staging, name, &file, NULL)) < 0)
 			_exit(1);
 		_exit(0);
 	}
@@ -476,7 +476,7 @@ static void expect_agreement(const char *what)
 		if (read == 0)
 			free(bytes);
 		/* Reading does not look at checksums. */
-		if (good != (read == 0) && !(read == 0 && strstr(all, "its checksum") != NULL))
+		if (good != (read == 0) && !(read == 0 && strstr(all, "its checksum")))
 			cr_assert_fail("%s: version %d reads with %d (%s), check says %d:\n%s",
 				       what, (int)version, read, error.message, checked, all);
 	}

@@ -260,7 +260,7 @@ static void read_stretch(tdl_snapshot *snapshot, char *buffer, uint64_t at, size
 Test(checked, places_of_a_large_table, .timeout = 2000)
 {
 	const char *text = getenv("TDL_FLIPS");
-	unsigned flips = text != NULL ? (unsigned)atoi(text) : 60, seed = 10;
+	unsigned flips = text ? (unsigned)atoi(text) : 60, seed = 10;
 	char *buffer = malloc(10 * MIB);
 	tdl_snapshot *snapshot;
 

@@ -22,7 +22,7 @@ static struct tdl__slot *find(const tdl__hashmap *map, uint64_t hash, size_t val
 {
 	struct tdl__slot *slot = tdl__hashmap_first(map, hash);
 
-	for (; slot != NULL; slot = tdl__hashmap_next(map, slot)) {
+	for (; slot; slot = tdl__hashmap_next(map, slot)) {
 		cr_assert_eq(slot->hash, hash);
 		if (slot->value == value)
 			return slot;
@@ -43,7 +43,7 @@ static void run(unsigned seed, unsigned spread)
 		struct tdl__slot *slot = find(&map, hash, value);
 
 		cr_assert_eq(slot != NULL, there[value], "seed %u step %u", seed, i);
-		if (slot != NULL)
+		if (slot)
 			tdl__hashmap_remove(&map, slot);
 		else
 			cr_assert(tdl__hashmap_add(&map, hash, value));

@@ -103,7 +103,7 @@ Test(msg, more_faults_than_are_kept)
 		snprintf(error.message, sizeof error.message, "fault %d", i);
 		tdfs_msg_fault("/t", NULL, &error);
 	}
-	for (const char *at = caught(); (at = strchr(at, '\n')) != NULL; at++)
+	for (const char *at = caught(); (at = strchr(at, '\n')); at++)
 		lines++;
 	cr_assert_eq(lines, 200);
 }
@@ -112,7 +112,7 @@ static size_t count(const char *what)
 {
 	size_t found = 0;
 
-	for (const char *at = caught(); (at = strstr(at, what)) != NULL; at++)
+	for (const char *at = caught(); (at = strstr(at, what)); at++)
 		found++;
 	return found;
 }
@@ -225,7 +225,7 @@ static unsigned long read_until(int pipe, unsigned long all, unsigned long *lost
 	char line[4096];
 
 	*lost = 0;
-	while (count + *lost < all && fgets(line, sizeof line, lines) != NULL) {
+	while (count + *lost < all && fgets(line, sizeof line, lines)) {
 		cr_assert_not_null(strchr(line, '\n'), "a whole line");
 		if (sscanf(line, "tinydeltafs: %lu message", &n) == 1 && strstr(line, " lost"))
 			*lost += n;
@@ -286,7 +286,7 @@ Test(msg, the_end_has_all_of_it)
 	for (int i = 0; i < 300; i++)
 		tdfs_msg(LOG_ERR, "%d", i);
 	tdfs_msg_end();
-	for (const char *at = caught(); (at = strchr(at, '\n')) != NULL; at++)
+	for (const char *at = caught(); (at = strchr(at, '\n')); at++)
 		lines++;
 	cr_assert_eq(lines, 300);
 	cr_assert_not_null(strstr(text, "tinydeltafs: 299\n"));
@@ -315,9 +315,9 @@ static bool holds(const char *path, const char *word)
 	char line[4096];
 	bool found = false;
 
-	while (file != NULL && !found && fgets(line, sizeof line, file) != NULL)
+	while (file && !found && fgets(line, sizeof line, file))
 		found = strstr(line, word) != NULL;
-	if (file != NULL)
+	if (file)
 		fclose(file);
 	return found;
 }

@@ -17,7 +17,7 @@ static int parse(const char *line)
 	char *words[32], *copy = strdup(line), *rest = copy, *word;
 	int count = 0, result;
 
-	while ((word = strsep(&rest, " ")) != NULL)
+	while ((word = strsep(&rest, " ")))
 		words[count++] = word;
 	why[0] = '\0';
 	result = tdfs_options_parse(&options, count, words, why, sizeof why);

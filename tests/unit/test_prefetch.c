@@ -119,7 +119,7 @@ Test(prefetch, holds_no_descriptors_of_others)
 	cr_assert_eq(pipe(ends), 0);
 	log = (tdl__log){ dir, "t" };
 	prefetch = tdl__prefetch_start(&log, 0);
-	if (prefetch == NULL)
+	if (!prefetch)
 		cr_skip_test("one processor");
 	/* By now they read, and go on with it. */
 	cr_assert(tdl__prefetch_take(prefetch, 0, &commit));

@@ -154,7 +154,7 @@ static void link_it(void *context)
 	DIR *dir = opendir(log);
 	struct dirent *entry;
 
-	while ((entry = readdir(dir)) != NULL) {
+	while ((entry = readdir(dir))) {
 		if (tdl__log_is_temp(entry->d_name))
 			cr_assert_eq(linkat(dirfd(dir), entry->d_name, dirfd(dir),
 					    strrchr(commit_path("t", 2), '/') + 1, 0),
@@ -196,7 +196,7 @@ static int lie(enum tdl__op op, const char *name)
 	static bool linked;
 	int answer = 0;
 
-	if (op == TDL__OP_LINK && strstr(name, ".json") != NULL && strncmp(name, "part-", 5) != 0) {
+	if (op == TDL__OP_LINK && strstr(name, ".json") && strncmp(name, "part-", 5) != 0) {
 		tdl__sys_hook = NULL;
 		link_it(NULL);
 		tdl__sys_hook = lie;
@@ -301,8 +301,8 @@ static void foreign_vacuum(void *context)
 	char *names = names_in("t"), *name;
 	char *first = get_bytes(commit_path("t", 1), NULL);
 
-	for (name = strtok(names, "\n"); name != NULL; name = strtok(NULL, "\n")) {
-		if (strncmp(name, "part-", 5) == 0 && strstr(first, name) == NULL)
+	for (name = strtok(names, "\n"); name; name = strtok(NULL, "\n")) {
+		if (strncmp(name, "part-", 5) == 0 && !strstr(first, name))
 			unlink(in_scratch("t/%s", name));
 	}
 	free(names);

@@ -85,7 +85,7 @@ static struct {
 static void note(void *context, tdl_staged *file, const tdl_left *left)
 {
 	recovered.left[recovered.count] = *left;
-	recovered.reasons[recovered.count] = left->reason != NULL ? strdup(left->reason) : NULL;
+	recovered.reasons[recovered.count] = left->reason ? strdup(left->reason) : NULL;
 	recovered.files[recovered.count] = file;
 	recovered.times[recovered.count] = left->mtime;
 	snprintf(recovered.names[recovered.count++], 256, "%s", left->name);
@@ -514,7 +514,7 @@ static bool blind;
 
 static int in_doubt(enum tdl__op op, const char *name)
 {
-	bool commit = strstr(name, ".json") != NULL && strncmp(name, "part-", 5) != 0;
+	bool commit = strstr(name, ".json") && strncmp(name, "part-", 5) != 0;
 
 	if (op == TDL__OP_LINK && commit && !blind) {
 		blind = true;
@@ -583,7 +583,7 @@ static int lose_part(enum tdl__op op, const char *name)
 	static bool gone;
 	bool part = strncmp(name, "part-", 5) == 0;
 
-	if (op == TDL__OP_LINK && !part && strstr(name, ".json") != NULL) {
+	if (op == TDL__OP_LINK && !part && strstr(name, ".json")) {
 		char *names = names_in("t"), *taken = strstr(names, "part-");
 
 		taken[strcspn(taken, "\n")] = '\0';

@@ -50,7 +50,7 @@ static void split(const struct side *side, struct rows *rows)
 
 		while (p < end) {
 			const char *newline = memchr(p, '\n', (size_t)(end - p));
-			size_t n = (size_t)((newline != NULL ? newline : end) - p);
+			size_t n = (size_t)((newline ? newline : end) - p);
 
 			cr_assert(tdl__reserve(&rows->rows, &rows->cap, rows->count + 1,
 					       sizeof *rows->rows));
@@ -154,7 +154,7 @@ static int diff(struct side sides[2], uint64_t memory, struct found *found, uint
 	struct tdl__row_files files[2];
 	tdl_diff_options options = { .memory = memory, .context = found };
 
-	if (found != NULL)
+	if (found)
 		options.row = on_row;
 	for (unsigned i = 0; i < 2; i++) {
 		for (size_t k = 0; k < sides[i].count; k++)
@@ -249,7 +249,7 @@ static unsigned rounds(void)
 {
 	const char *more = getenv("TDL_ROW_DIFF_ROUNDS");
 
-	return more != NULL ? (unsigned)atoi(more) : 300;
+	return more ? (unsigned)atoi(more) : 300;
 }
 
 Test(row_diff, random_histories)

@@ -42,7 +42,7 @@ static ptrdiff_t scan(enum what what, const char *text, size_t n, unsigned depth
 		behind = tdl__scan_value(exact, end, depth, &bad);
 		break;
 	}
-	result = behind != NULL ? behind - exact : -1 - (bad - exact);
+	result = behind ? behind - exact : -1 - (bad - exact);
 	free(exact);
 	return result;
 }

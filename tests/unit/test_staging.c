@@ -131,7 +131,7 @@ static void make_incoming_too(void *context)
 {
 	tdl_staging **other = context;
 
-	if (*other == NULL && tdl_staging_open(table, other, &error) < 0)
+	if (!*other && tdl_staging_open(table, other, &error) < 0)
 		abort();
 }
 
@@ -228,7 +228,7 @@ Test(staging, parsing_names)
 
 		cr_assert_eq(tdl__staged_parse(cases[i].name, &staged_name),
 			     cases[i].staged_name != NULL, "%s", cases[i].name);
-		if (cases[i].staged_name != NULL)
+		if (cases[i].staged_name)
 			cr_assert_str_eq(staged_name, cases[i].staged_name);
 	}
 }

@@ -63,7 +63,7 @@ static void expect_sums(tdl_table *of, int64_t version, const char *bytes, bool 
 	cr_assert_eq(sums.crc, tdl__crc32c_portable(0, bytes, n));
 	cr_assert_eq(sums.blocks != NULL, n > TDL__BLOCK, "of %zu bytes", n);
 	cr_assert_eq(sums.rows != NULL, n > TDL__BLOCK && with_rows);
-	for (size_t at = 0, i = 0; at < n && sums.blocks != NULL; at += TDL__BLOCK, i++) {
+	for (size_t at = 0, i = 0; at < n && sums.blocks; at += TDL__BLOCK, i++) {
 		size_t length = n - at < TDL__BLOCK ? n - at : TDL__BLOCK;
 		uint32_t rows = 0;
 

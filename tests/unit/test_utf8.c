@@ -110,7 +110,7 @@ static const char *skip_fast(const char *p, const char *end, bool *splits, const
 	while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20) {
 		if ((unsigned char)*p < 0x80)
 			p++;
-		else if ((p = tdl__utf8_skip(p, end, splits, bad)) == NULL)
+		else if (!(p = tdl__utf8_skip(p, end, splits, bad)))
 			return NULL;
 	}
 	return p;
@@ -178,7 +178,7 @@ Test(utf8, many_at_once_agree_with_one_by_one)
 		behind[1] = skip_fast(exact + 1, exact + 1 + n, &splits[1], &bad[1]);
 		cr_assert_eq(behind[0], behind[1]);
 		cr_assert_eq(bad[0], bad[1]);
-		if (behind[0] != NULL)
+		if (behind[0])
 			cr_assert_eq(splits[0], splits[1]);
 		free(exact);
 	}

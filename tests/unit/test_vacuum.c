@@ -45,7 +45,7 @@ static void expect_found(const char *what)
 
 	cr_assert_str_eq(dry, what);
 	cr_assert_str_eq(found, what);
-	if (strstr(what, "_incoming/") != NULL)
+	if (strstr(what, "_incoming/"))
 		cr_assert_eq(count_in("t/_incoming"), 0, "nor is the folder left");
 	again = vacuum(table, false);
 	cr_assert_str_eq(again, "", "%s", again);

@@ -69,28 +69,28 @@ static void *start(struct fuse_conn_info *conn, struct fuse_config *config)
 
 static int get_attributes(const char *path, struct stat *st, struct fuse_file_info *fi)
 {
-	if (fi != NULL)
+	if (fi)
 		return answer(fstat((int)fi->fh, st));
 	return answer(fstatat(root, below(path), st, AT_SYMLINK_NOFOLLOW));
 }
 
 static int change_mode(const char *path, mode_t mode, struct fuse_file_info *fi)
 {
-	if (fi != NULL)
+	if (fi)
 		return answer(fchmod((int)fi->fh, mode));
 	return answer(fchmodat(root, below(path), mode, 0));
 }
 
 static int change_owner(const char *path, uid_t uid, gid_t gid, struct fuse_file_info *fi)
 {
-	if (fi != NULL)
+	if (fi)
 		return answer(fchown((int)fi->fh, uid, gid));
 	return answer(fchownat(root, below(path), uid, gid, AT_SYMLINK_NOFOLLOW));
 }
 
 static int set_times(const char *path, const struct timespec times[2], struct fuse_file_info *fi)
 {
-	if (fi != NULL)
+	if (fi)
 		return answer(futimens((int)fi->fh, times));
 	return answer(utimensat(root, below(path), times, AT_SYMLINK_NOFOLLOW));
 }
@@ -99,7 +99,7 @@ static int cut(const char *path, off_t size, struct fuse_file_info *fi)
 {
 	int fd, result;
 
-	if (fi != NULL)
+	if (fi)
 		return answer(ftruncate((int)fi->fh, size));
 	fd = openat(root, below(path), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
@@ -193,9 +193,9 @@ static int list(const char *path, void *buffer, fuse_fill_dir_t fill, off_t at,
 	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	const struct dirent *entry;
 
-	if (stream == NULL)
+	if (!stream)
 		return -errno;
-	while ((entry = readdir(stream)) != NULL) {
+	while ((entry = readdir(stream))) {
 		struct stat st = { .st_ino = entry->d_ino };
 
 		st.st_mode = (mode_t)entry->d_type << 12;
@@ -277,12 +277,12 @@ static struct fuse_operations operations = {
 /* The words that are no options are the directory and the mount point; the rest is libfuse's. */
 static int each(void *data, const char *word, int key, struct fuse_args *args)
 {
-	char **place = options.directory == NULL ? &options.directory : &options.point;
+	char **place = !options.directory ? &options.directory : &options.point;
 
-	if (key != FUSE_OPT_KEY_NONOPT || *place != NULL)
+	if (key != FUSE_OPT_KEY_NONOPT || *place)
 		return 1;
 	*place = strdup(word);
-	return *place != NULL ? 0 : -1;
+	return *place ? 0 : -1;
 }
 
 /* Until it is unmounted or told to end. */
@@ -317,7 +317,7 @@ int main(int argc, char **argv)
 	struct fuse *fuse;
 	int status = 1;
 
-	if (fuse_opt_parse(&args, &options, known, each) < 0 || options.point == NULL) {
+	if (fuse_opt_parse(&args, &options, known, each) < 0 || !options.point) {
 		fprintf(stderr, "usage: nolink DIRECTORY MOUNTPOINT [-o OPTION]...\n");
 		return 2;
 	}
@@ -330,7 +330,7 @@ int main(int argc, char **argv)
 	if (options.local_locks)
 		operations.flock = NULL;
 	fuse = fuse_new(&args, &operations, sizeof operations, NULL);
-	if (fuse != NULL) {
+	if (fuse) {
 		status = serve(fuse) != 0;
 		fuse_destroy(fuse);
 	}
