@@ -191,3 +191,19 @@ void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left
 	if (fd >= 0 && tdl__sys_rename(from, name, file->staging->dir, name, true) == 0)
 		file->has_about = true;
 }
+
+int tdl_staged_remove(tdl_staged *file, tdl_error *error)
+{
+	int why = 0;
+
+	pthread_mutex_lock(&file->lock);
+	if (file->file_name)
+		why = tdl__sys_unlink(file->staging->dir, file->file_name);
+	if (why == 0 || why == ENOENT) {
+		tdl__staged_forget(file);
+		tdl__about_forget(file);
+		why = 0;
+	}
+	pthread_mutex_unlock(&file->lock);
+	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
+}

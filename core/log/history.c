@@ -683,11 +683,6 @@ int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,
 	return r;
 }
 
-int64_t tdl__history_time(const tdl__history *history, size_t version)
-{
-	return tdl__times_get(&history->times, version, history->versions[version].timestamp);
-}
-
 /* How many versions are not later than `instant`. With the read lock held. */
 static size_t count_until(const tdl__history *history, int64_t instant)
 {

@@ -122,7 +122,10 @@ int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,
 		     tdl_version_info *info, tdl_error *error);
 
 /* The time of a version that is known. With the read lock held. */
-int64_t tdl__history_time(const tdl__history *history, size_t version);
+static inline int64_t tdl__history_time(const tdl__history *history, size_t version)
+{
+	return tdl__times_get(&history->times, version, history->versions[version].timestamp);
+}
 
 /*
  * The newest version at an instant (ms since 1970, inclusive). Errors: NOT_FOUND (before version 0,

@@ -1,209 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clients of a staged file, processes that opened, wrote or closed it, and which of them still
- * hold it: threads as requests name them are put together to processes, the backend scans /proc,
- * and writers that are being killed are found.
+ * Which processes still hold a staged file: the backend scans /proc, and what it found is applied
+ * to the file's clients; writers that are being killed are found so, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "incoming/state.h"
-
-static bool has_tid(const struct tdfs_client *client, pid_t tid)
-{
-	for (unsigned i = 0; i < TDFS_TIDS; i++)
-		if (client->tids[i] == tid)
-			return true;
-	return false;
-}
-
-static void add_tid(struct tdfs_client *client, pid_t tid)
-{
-	if (tid <= 0 || has_tid(client, tid))
-		return;
-	client->tids[client->next_tid++ % TDFS_TIDS] = tid;
-}
-
-static struct tdfs_client *find_tid(struct tdfs_staged *staged, pid_t tid)
-{
-	for (size_t i = 0; i < staged->n_clients; i++)
-		if (has_tid(&staged->clients[i], tid))
-			return &staged->clients[i];
-	return NULL;
-}
-
-static struct tdfs_client *find_process(struct tdfs_staged *staged, pid_t process)
-{
-	for (size_t i = 0; i < staged->n_clients; i++)
-		if (staged->clients[i].process &&
-		    tdfs_process_id(staged->clients[i].process) == process)
-			return &staged->clients[i];
-	return NULL;
-}
-
-bool tdfs_client_is_process(struct tdfs_staged *staged, pid_t tid, pid_t process)
-{
-	const struct tdfs_client *client = find_tid(staged, tid);
-
-	return client && client->process && tdfs_process_id(client->process) == process;
-}
-
-static void remove_client(struct tdfs_staged *staged, struct tdfs_client *client)
-{
-	tdfs_process_unref(client->process);
-	*client = staged->clients[--staged->n_clients];
-	if (staged->user)
-		staged->user->clients--;
-}
-
-void tdfs_clients_clear(struct tdfs_staged *staged)
-{
-	while (staged->n_clients > 0)
-		remove_client(staged, staged->clients);
-	free(staged->clients);
-	staged->clients = NULL;
-}
-
-/* Whoever is known no more may have left somebody behind. */
-static void forget_oldest(struct tdfs_staged *staged)
-{
-	staged->lost_holder |= !staged->clients[0].clean;
-	tdfs_process_unref(staged->clients[0].process);
-	memmove(staged->clients, staged->clients + 1,
-		--staged->n_clients * sizeof *staged->clients);
-	if (staged->user)
-		staged->user->clients--;
-}
-
-/* One more would be more than are remembered of a file, or of all files of a user. */
-static bool are_enough(const struct tdfs_incoming *in, const struct tdfs_staged *staged)
-{
-	return staged->n_clients >= TDFS_CLIENTS_MAX ||
-	       (staged->n_clients > 0 && !tdfs_quota_clients(in, staged));
-}
-
-void tdfs_clients_rest(struct tdfs_staged *staged)
-{
-	struct tdfs_client *fewer;
-
-	while (staged->n_clients > TDFS_CLIENTS_KEPT)
-		forget_oldest(staged);
-	staged->lost_holder = false;
-	fewer = staged->n_clients > 0 ? realloc(staged->clients, staged->n_clients * sizeof *fewer)
-				      : NULL;
-	if (fewer)
-		staged->clients = fewer;
-}
-
-void tdfs_client_add(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		     const struct tdfs_caller *caller, bool wrote)
-{
-	struct tdfs_client *client, *clients;
-	pid_t tid = caller->tid;
-
-	if (tid <= 0)
-		return;
-	client = find_tid(staged, tid);
-	if (!client) {
-		clients = realloc(staged->clients, (staged->n_clients + 1) * sizeof *clients);
-		if (!clients) {
-			staged->lost_holder = true;
-			return;
-		}
-		staged->clients = clients;
-		/* Temporary files that one process after the other appends to. */
-		if (are_enough(in, staged))
-			forget_oldest(staged);
-		client = &clients[staged->n_clients++];
-		if (staged->user)
-			staged->user->clients++;
-		*client = (struct tdfs_client){ 0 };
-		add_tid(client, tid);
-	}
-	client->wrote |= wrote;
-	client->clean = false;
-	/* Early, while the thread is sure to be there: it waits for the answer to its request. */
-	if (client->wrote && !client->sought) {
-		client->sought = true;
-		in->backend.find(in->backend.context, staged->node.ino, caller->uid, tid);
-	}
-}
-
-static void add_user(struct tdfs_staged *staged, uid_t uid)
-{
-	for (unsigned i = 0; i < staged->n_users && i < TDFS_USERS_MAX; i++)
-		if (staged->users[i] == uid)
-			return;
-	if (staged->n_users < TDFS_USERS_MAX)
-		staged->users[staged->n_users++] = uid;
-	else
-		staged->n_users = TDFS_USERS_MAX + 1;
-}
-
-void tdfs_client_opened(struct tdfs_incoming *in, struct tdfs_staged *staged,
-			const struct tdfs_caller *caller)
-{
-	/* Nobody has it from before. */
-	if (staged->writers == 1 && in->backend.moment) {
-		staged->since = in->backend.moment(in->backend.context);
-		staged->n_users = 0;
-		memset(staged->tables, 0, sizeof staged->tables);
-	}
-	add_user(staged, caller->uid);
-	tdfs_client_add(in, staged, caller, true);
-}
-
-static struct tdfs_table *table_of(struct tdfs_staged *staged, uint64_t owner)
-{
-	for (unsigned i = 0; i < TDFS_TABLES; i++)
-		if (staged->tables[i].owner == owner)
-			return &staged->tables[i];
-	return NULL;
-}
-
-void tdfs_client_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes)
-{
-	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
-	struct tdfs_table *table;
-
-	if (caller->owner == 0)
-		return;
-	if (handle->owner == 0)
-		handle->owner = caller->owner;
-	table = table_of(staged, caller->owner);
-	if (!table && !closes) {
-		table = &staged->tables[staged->next_table++ % TDFS_TABLES];
-		table->owner = caller->owner;
-	}
-	if (table)
-		table->wrote = !closes;
-}
-
-/* The client gets its process; two that turn out to be the same one become one. Takes over the
- * reference. */
-static void set_client_process(struct tdfs_staged *staged, struct tdfs_client *client,
-			       struct tdfs_process *process)
-{
-	struct tdfs_client *same;
-
-	if (client->process || !process) {
-		tdfs_process_unref(process);
-		return;
-	}
-	same = find_process(staged, tdfs_process_id(process));
-	if (!same) {
-		client->process = process;
-		return;
-	}
-	for (unsigned i = 0; i < TDFS_TIDS; i++)
-		add_tid(same, client->tids[i]);
-	same->wrote |= client->wrote;
-	same->sought |= client->sought;
-	same->clean &= client->clean;
-	remove_client(staged, client);
-	tdfs_process_unref(process);
-}
 
 void tdfs_incoming_found(struct tdfs_incoming *in, uint64_t ino, pid_t tid,
 			 struct tdfs_process *process)
@@ -213,9 +17,9 @@ void tdfs_incoming_found(struct tdfs_incoming *in, uint64_t ino, pid_t tid,
 
 	tdfs_lock(in);
 	staged = tdfs_staged_of(tdfs_inode_by_ino(in, ino));
-	client = staged ? find_tid(staged, tid) : NULL;
+	client = staged ? tdfs_client_by_tid(staged, tid) : NULL;
 	if (client)
-		set_client_process(staged, client, process);
+		tdfs_client_set_process(staged, client, process);
 	else
 		tdfs_process_unref(process);
 	tdfs_unlock(in);
@@ -265,11 +69,11 @@ static bool scan_unlocked(struct tdfs_incoming *in, struct tdfs_staged *staged, 
 static void apply_processes(struct tdfs_staged *staged, const struct tdfs_scan *scan)
 {
 	for (size_t i = 0; i < scan->count; i++) {
-		struct tdfs_client *client = find_tid(staged, scan->candidates[i].tid);
+		struct tdfs_client *client = tdfs_client_by_tid(staged, scan->candidates[i].tid);
 
 		if (client && scan->candidates[i].process)
-			set_client_process(staged, client,
-					   tdfs_process_ref(scan->candidates[i].process));
+			tdfs_client_set_process(staged, client,
+						tdfs_process_ref(scan->candidates[i].process));
 	}
 }
 
@@ -278,14 +82,14 @@ static void apply_killed(struct tdfs_staged *staged, const struct tdfs_scan *sca
 {
 	for (size_t i = 0; i < scan->n_killed; i++) {
 		const struct tdfs_killed *killed = &scan->killed[i];
-		struct tdfs_client *client = find_process(staged, killed->process);
+		struct tdfs_client *client = tdfs_client_by_process(staged, killed->process);
 		const char *what;
 		char why[160], by[32];
 
 		if (!client)
-			client = find_tid(staged, killed->process);
+			client = tdfs_client_by_tid(staged, killed->process);
 		if (!client && killed->process == scan->closing_process)
-			client = find_tid(staged, closing_tid);
+			client = tdfs_client_by_tid(staged, closing_tid);
 		if (!client || !client->wrote)
 			continue;
 		/* strsignal() allocates for the signals that have no name. */
@@ -315,14 +119,14 @@ static void apply_ended(struct tdfs_staged *staged, const struct tdfs_scan *scan
 	bool forget = scan->n_killed < TDFS_KILLED_MAX;
 
 	for (size_t i = 0; i < scan->count; i++) {
-		struct tdfs_client *client = find_tid(staged, scan->candidates[i].tid);
+		struct tdfs_client *client = tdfs_client_by_tid(staged, scan->candidates[i].tid);
 
 		if (!scan->candidates[i].ended)
 			continue;
 		if (!client || !client->clean)
 			staged->lost_holder = true;
 		if (client && forget)
-			remove_client(staged, client);
+			tdfs_client_remove(staged, client);
 	}
 }
 
@@ -398,9 +202,10 @@ static void apply_scan(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			 "rename it to commit it, or write it again",
 			 (int)scan->hidden.process, scan->hidden.name);
 	}
-	client = scan->closing_process > 0 ? find_process(staged, scan->closing_process) : NULL;
+	client = scan->closing_process > 0 ? tdfs_client_by_process(staged, scan->closing_process)
+					   : NULL;
 	if (!client && tid > 0)
-		client = find_tid(staged, tid);
+		client = tdfs_client_by_tid(staged, tid);
 	if (client && scan->ino != 0)
 		client->clean = scan->clean;
 	apply_killed(staged, scan, tid);
@@ -464,7 +269,7 @@ int tdfs_client_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
 
 	if (caller->tid <= 0)
 		return 0;
-	client = find_tid(staged, caller->tid);
+	client = tdfs_client_by_tid(staged, caller->tid);
 	if (client && client->wrote)
 		return 1;
 	if (staged->n_clients == 0)
@@ -483,9 +288,9 @@ int tdfs_client_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
 	apply_processes(staged, scan);
 	scan->count++;
 	if (process) {
-		client = find_process(staged, tdfs_process_id(process));
+		client = tdfs_client_by_process(staged, tdfs_process_id(process));
 		if (client) {
-			add_tid(client, caller->tid);
+			tdfs_client_add_tid(client, caller->tid);
 			wrote = client->wrote;
 		}
 	}

@@ -117,11 +117,6 @@ struct tdfs_inode *tdfs_inode_by_name(struct tdfs_incoming *in, const char *name
 	return found ? *found : NULL;
 }
 
-struct tdfs_staged *tdfs_staged_of(struct tdfs_inode *node)
-{
-	return node && node->kind == TDFS_STAGED ? (struct tdfs_staged *)node : NULL;
-}
-
 struct tdfs_error_file *tdfs_error_file_of(struct tdfs_inode *node)
 {
 	return node && node->kind == TDFS_ERROR_FILE ? (struct tdfs_error_file *)node : NULL;

@@ -87,55 +87,6 @@ void tdfs_recent_expire(struct tdfs_incoming *in)
 		tdfs_recent_end(in, in->first_recent);
 }
 
-/* It still waits for the close of somebody else: the log says once who that is. */
-static void log_holder(struct tdfs_incoming *in, struct tdfs_staged *staged, int64_t now)
-{
-	char text[160];
-
-	if (!staged->node.name || staged->writers == 0 || !tdfs_staged_has_final_name(staged) ||
-	    !tdfs_staged_is_uncommitted(staged)) {
-		staged->waits_since = 0;
-		in->waiting--;
-		return;
-	}
-	if (staged->waits_logged || now - staged->waits_since < TDFS_WAITS_MS)
-		return;
-	staged->waits_logged = true;
-	if (staged->holder.process > 0)
-		snprintf(text, sizeof text, "still open in process %d (%s), not committed yet",
-			 (int)staged->holder.process, staged->holder.name);
-	else
-		snprintf(text, sizeof text, "still open somewhere, not committed yet");
-	tdfs_drop_say(in, staged, text);
-}
-
-static void log_waiting(struct tdfs_incoming *in)
-{
-	int64_t now = in->backend.now(in->backend.context);
-
-	for (struct tdfs_inode *node = in->waiting > 0 ? in->oldest : NULL; node;
-	     node = node->next) {
-		struct tdfs_staged *staged = tdfs_staged_of(node);
-
-		if (staged && staged->waits_since != 0)
-			log_holder(in, staged, now);
-	}
-}
-
-/* A committed file that was rewritten takes room on the disk for as long as it is a recent name. */
-bool tdfs_incoming_expire(struct tdfs_incoming *in)
-{
-	bool more;
-
-	tdfs_lock(in);
-	tdfs_recent_expire(in);
-	tdfs_implicit_expire(in);
-	log_waiting(in);
-	more = in->n_recent > 0 || in->removed || in->unopened || in->waiting > 0;
-	tdfs_unlock(in);
-	return more;
-}
-
 /* ---- Whoever copies a folder -------------------------------------------------------------- */
 
 void tdfs_incoming_copying(struct tdfs_incoming *in, const struct tdfs_caller *caller, bool copies)

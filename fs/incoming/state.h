@@ -250,7 +250,11 @@ bool tdfs_inode_checked(const struct tdfs_inode *node, const struct tdfs_caller 
 /* Frees it where nothing refers to it any more. */
 void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node);
 void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st);
-struct tdfs_staged *tdfs_staged_of(struct tdfs_inode *node); /* NULL for an error file */
+/* NULL for an error file. */
+static inline struct tdfs_staged *tdfs_staged_of(struct tdfs_inode *node)
+{
+	return node && node->kind == TDFS_STAGED ? (struct tdfs_staged *)node : NULL;
+}
 /* The name, a number behind it where something else is called so already. Free it. */
 char *tdfs_free_name(struct tdfs_incoming *in, const char *name);
 /* Frees what it has on disk and its descriptor, once the lock is not held. */
@@ -300,7 +304,7 @@ void tdfs_implicit_expire(struct tdfs_incoming *in);
  * lock up. */
 void tdfs_staged_cancel(struct tdfs_incoming *in, struct tdfs_staged *staged);
 
-/* holders.c */
+/* clients.c */
 void tdfs_client_add(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		     const struct tdfs_caller *caller, bool wrote);
 /* Somebody opens it for writing; writes or closes through a handle. */
@@ -308,6 +312,20 @@ void tdfs_client_opened(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			const struct tdfs_caller *caller);
 void tdfs_client_used(struct tdfs_handle *handle, const struct tdfs_caller *caller, bool closes);
 void tdfs_clients_clear(struct tdfs_staged *staged);
+/* One more of its threads. */
+void tdfs_client_add_tid(struct tdfs_client *client, pid_t tid);
+void tdfs_client_remove(struct tdfs_staged *staged, struct tdfs_client *client);
+/* NULL: there is none. */
+struct tdfs_client *tdfs_client_by_tid(struct tdfs_staged *staged, pid_t tid);
+struct tdfs_client *tdfs_client_by_process(struct tdfs_staged *staged, pid_t process);
+/* The client gets its process; two that turn out to be the same one become one. Takes over the
+ * reference. */
+void tdfs_client_set_process(struct tdfs_staged *staged, struct tdfs_client *client,
+			     struct tdfs_process *process);
+/* Whether the thread, which used the staged file, is known to belong to the process. */
+bool tdfs_client_is_process(struct tdfs_staged *staged, pid_t tid, pid_t process);
+
+/* holders.c */
 /* Nobody has it open: some are enough, for those who look for what they wrote. */
 void tdfs_clients_rest(struct tdfs_staged *staged);
 /* Whether the thread belongs to a process that wrote the staged file: 0 or 1; TDFS_LATER where
@@ -324,8 +342,6 @@ struct tdfs_scan_result {
 	pid_t excluded; /* the process of `exclude`; 0: unknown */
 	bool excluded_holds;
 };
-/* Whether the thread, which used the staged file, is known to belong to the process. */
-bool tdfs_client_is_process(struct tdfs_staged *staged, pid_t tid, pid_t process);
 /* Scans who holds the staged file, marks it incomplete where a writer is being killed. Gives the
  * lock up meanwhile. */
 enum tdfs_scan_kind {
@@ -350,7 +366,7 @@ void tdfs_staged_keep_reason(struct tdfs_incoming *in, struct tdfs_staged *stage
 /* Its owner and mode are kept on disk. Gives the lock up. */
 void tdfs_staged_keep_owner(struct tdfs_incoming *in, struct tdfs_staged *staged);
 
-/* commit.c: the commit. */
+/* staged.c */
 /* Not a temporary name: its last close commits it. */
 bool tdfs_staged_has_final_name(const struct tdfs_staged *staged);
 bool tdfs_staged_is_uncommitted(const struct tdfs_staged *staged);
@@ -365,6 +381,7 @@ void tdfs_staged_wait(struct tdfs_incoming *in, struct tdfs_staged *staged);
 void tdfs_staged_freeze(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* It goes on: OPEN, unless it was committed meanwhile. */
 void tdfs_staged_thaw(struct tdfs_incoming *in, struct tdfs_staged *staged);
+/* commit.c */
 /* Commits an OPEN staged file as `source`; gives the lock up meanwhile. Returns the answer. */
 int tdfs_staged_commit(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *source);
 /* It is not even tried, and this is why. Returns `answer`. */

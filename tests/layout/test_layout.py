@@ -47,6 +47,17 @@ def quoted(path):
 
 
 
+def rings(needs):
+    """What is left of {name: names it needs} when all that need nothing more were taken out."""
+    needs = {name: set(others) - {name} for name, others in needs.items()}
+    while True:
+        free = [name for name, others in needs.items() if not others & needs.keys()]
+        if not free:
+            return {name: sorted(others & needs.keys()) for name, others in needs.items()}
+        for name in free:
+            del needs[name]
+
+
 def sanitizers():
     """The build's: "none", or "address,undefined"."""
     said = harness.run(["meson", "introspect", "--buildoptions", harness.build_root()])
@@ -75,6 +86,41 @@ class Source(TestCase):
                 if name != "tinydelta.h":
                     above = CORE_FLOORS.index(str(pathlib.PurePath(name).parent))
                     self.assertLessEqual(above, floor, f"{path} includes {name}")
+
+    def test_no_ring_of_files(self):
+        """No two .c files call each other, by whatever way round: there is an order to read them."""
+        root = harness.build_root()
+        owners, wanted = {}, {}
+        for target in (
+            *("core/libtinydelta.so*.p", "core/util/libtinydelta_util.a.p", "core/command/tinydelta.p"),
+            *("fs/tinydeltafs.p", "mount-helper/mount.tinydelta.p"),
+        ):
+            objects = [path for folder in root.glob(target) for path in folder.glob("*.o")]
+            self.assertTrue(objects, target)
+            said = self.ok(["nm", "--format=posix", "--print-file-name", "--extern-only", *objects])
+            for line in said.text.splitlines():
+                path, name, kind = line.replace(": ", " ", 1).split()[:3]
+                if kind == "U":
+                    wanted.setdefault(path, set()).add(name)
+                elif kind in "TDBR":
+                    owners[name] = path
+        needs = {path: {owners[n] for n in names & owners.keys()} for path, names in wanted.items()}
+        self.assertGreater(len(needs), 90)
+        left = rings(needs)
+        short = {p.rpartition("/")[2]: [o.rpartition("/")[2] for o in others] for p, others in left.items()}
+        self.assertEqual(short, {})
+
+    def test_no_ring_of_headers(self):
+        needs = {}
+        for path in sources("*.h"):
+            if path.parts[0] != "tests":
+                needs[str(path)] = {
+                    str(pathlib.Path(area) / name)
+                    for name in quoted(path)
+                    for area in (path.parts[0], "core", path.parent)
+                    if (SOURCE / area / name).exists()
+                }
+        self.assertEqual(rings(needs), {})
 
     def test_core_does_not_know_its_users(self):
         for path in sources("*.[ch]"):
