@@ -24,7 +24,7 @@ void (*tdl__sys_done)(enum tdl__op op, int fd, const char *name, int to_dir, con
 /* How long a lease is waited for: longer than its holder may keep it by default. */
 #define LEASE_MS 50000
 
-static int before(enum tdl__op op, const char *name)
+static int call_hook(enum tdl__op op, const char *name)
 {
 	int answer = tdl__sys_hook ? tdl__sys_hook(op, name) : 0;
 
@@ -32,7 +32,7 @@ static int before(enum tdl__op op, const char *name)
 }
 
 /* Tells of a call that worked, and says so. */
-static int tell(enum tdl__op op, int fd, const char *name, int to_dir, const char *to)
+static int tell_hook(enum tdl__op op, int fd, const char *name, int to_dir, const char *to)
 {
 	if (tdl__sys_done)
 		tdl__sys_done(op, fd, name, to_dir, to);
@@ -59,7 +59,7 @@ static size_t allowed(enum tdl__op op, size_t n, int *why)
  * file (Samba takes them), is being told, and has to give it up within 45 seconds, or what
  * fs.lease-break-time says; or a directory above it was just moved.
  */
-static bool open_again(unsigned *tries)
+static bool must_open_again(unsigned *tries)
 {
 	const struct timespec pause = { .tv_nsec = *tries < 20 ? 1000000 : 50000000 };
 
@@ -74,7 +74,7 @@ static bool open_again(unsigned *tries)
 
 int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd)
 {
-	int why = before(TDL__OP_OPEN, name), got;
+	int why = call_hook(TDL__OP_OPEN, name), got;
 	unsigned tries = 0;
 
 	if (why == EINTR)
@@ -83,11 +83,11 @@ int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd)
 		return why;
 	do {
 		got = openat(dir, name, flags | O_CLOEXEC, mode);
-	} while (got < 0 && open_again(&tries));
+	} while (got < 0 && must_open_again(&tries));
 	if (got < 0)
 		return errno;
 	*fd = got;
-	return (flags & O_CREAT) != 0 ? tell(TDL__OP_OPEN, got, name, dir, NULL) : 0;
+	return (flags & O_CREAT) != 0 ? tell_hook(TDL__OP_OPEN, got, name, dir, NULL) : 0;
 }
 
 int tdl__sys_temporary(int *fd, const char **folder)
@@ -97,7 +97,7 @@ int tdl__sys_temporary(int *fd, const char **folder)
 	int why, got;
 
 	*folder = where && *where != '\0' ? where : "/tmp";
-	why = before(TDL__OP_OPEN, *folder);
+	why = call_hook(TDL__OP_OPEN, *folder);
 	if (why != 0)
 		return why;
 	got = open(*folder, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
@@ -152,7 +152,7 @@ int tdl__sys_open_beneath(int dir, const char *path, int *fd, struct stat *st)
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
 	};
 	int got CLEANUP(tdl__close_at) = -1;
-	int why = before(TDL__OP_OPEN, path);
+	int why = call_hook(TDL__OP_OPEN, path);
 	unsigned tries = 0;
 
 	if (why == EINTR)
@@ -163,7 +163,7 @@ int tdl__sys_open_beneath(int dir, const char *path, int *fd, struct stat *st)
 		got = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 		if (got < 0 && (errno == ENOSYS || errno == EPERM))
 			got = open_by_component(dir, path, flags);
-	} while (got < 0 && open_again(&tries));
+	} while (got < 0 && must_open_again(&tries));
 	if (got < 0)
 		return errno;
 	if (fstat(got, st) < 0)
@@ -229,18 +229,18 @@ int tdl__sys_write(int fd, const void *bytes, size_t n)
 
 	if (why != 0)
 		return why;
-	return tell(TDL__OP_WRITE, fd, "", -1, NULL);
+	return tell_hook(TDL__OP_WRITE, fd, "", -1, NULL);
 }
 
 int tdl__sys_put(int fd, const void *bytes, size_t n)
 {
-	int why = before(TDL__OP_WRITE, "");
+	int why = call_hook(TDL__OP_WRITE, "");
 
 	if (why != 0)
 		return why;
 	if ((n > 0 && pwrite(fd, bytes, n, 0) != (ssize_t)n) || ftruncate(fd, (off_t)n) < 0)
 		return errno != 0 ? errno : EIO;
-	return tell(TDL__OP_WRITE, fd, "", -1, NULL);
+	return tell_hook(TDL__OP_WRITE, fd, "", -1, NULL);
 }
 
 int tdl__sys_copy(int from, int to, uint64_t n)
@@ -253,14 +253,14 @@ int tdl__sys_copy(int from, int to, uint64_t n)
 		uint64_t left = n - (uint64_t)at;
 		size_t most = left < piece * 64 ? (size_t)left : piece * 64, got;
 		ssize_t moved = -1;
-		int why = before(TDL__OP_WRITE, "");
+		int why = call_hook(TDL__OP_WRITE, "");
 
 		if (why != 0 && why != EINTR)
 			return why;
 		if (!buffer)
 			moved = copy_file_range(from, &at, to, NULL, most, 0);
 		if (moved > 0) {
-			tell(TDL__OP_WRITE, to, "", -1, NULL);
+			tell_hook(TDL__OP_WRITE, to, "", -1, NULL);
 			continue;
 		}
 		/* Whatever it disliked, plain reads and writes tell what is really wrong. */
@@ -280,18 +280,18 @@ int tdl__sys_copy(int from, int to, uint64_t n)
 
 int tdl__sys_fsync(int fd)
 {
-	int why = before(TDL__OP_FSYNC, "");
+	int why = call_hook(TDL__OP_FSYNC, "");
 
 	/* Not repeated after any error but EINTR: the kernel forgets what it could not write. */
 	while (why == EINTR)
-		why = before(TDL__OP_FSYNC, "");
+		why = call_hook(TDL__OP_FSYNC, "");
 	if (why != 0)
 		return why;
 	while (fsync(fd) < 0) {
 		if (errno != EINTR)
 			return errno;
 	}
-	return tell(TDL__OP_FSYNC, fd, "", -1, NULL);
+	return tell_hook(TDL__OP_FSYNC, fd, "", -1, NULL);
 }
 
 int tdl__sys_fsync_dir(int fd)
@@ -303,57 +303,58 @@ int tdl__sys_fsync_dir(int fd)
 
 int tdl__sys_link(int from_dir, const char *from, int to_dir, const char *to)
 {
-	int why = before(TDL__OP_LINK, to);
+	int why = call_hook(TDL__OP_LINK, to);
 
 	if (why != 0)
 		return why;
 	return linkat(from_dir, from, to_dir, to, 0) < 0
 		       ? errno
-		       : tell(TDL__OP_LINK, from_dir, from, to_dir, to);
+		       : tell_hook(TDL__OP_LINK, from_dir, from, to_dir, to);
 }
 
 int tdl__sys_rename(int from_dir, const char *from, int to_dir, const char *to, bool replace)
 {
-	int why = before(TDL__OP_RENAME, to);
+	int why = call_hook(TDL__OP_RENAME, to);
 
 	if (why != 0)
 		return why;
 	return renameat2(from_dir, from, to_dir, to, replace ? 0 : RENAME_NOREPLACE) < 0
 		       ? errno
-		       : tell(TDL__OP_RENAME, from_dir, from, to_dir, to);
+		       : tell_hook(TDL__OP_RENAME, from_dir, from, to_dir, to);
 }
 
 int tdl__sys_unlink(int dir, const char *name)
 {
-	int why = before(TDL__OP_UNLINK, name);
+	int why = call_hook(TDL__OP_UNLINK, name);
 
 	if (why != 0)
 		return why;
-	return unlinkat(dir, name, 0) < 0 ? errno : tell(TDL__OP_UNLINK, dir, name, -1, NULL);
+	return unlinkat(dir, name, 0) < 0 ? errno : tell_hook(TDL__OP_UNLINK, dir, name, -1, NULL);
 }
 
 int tdl__sys_rmdir(int dir, const char *name)
 {
-	int why = before(TDL__OP_UNLINK, name);
+	int why = call_hook(TDL__OP_UNLINK, name);
 
 	if (why != 0)
 		return why;
-	return unlinkat(dir, name, AT_REMOVEDIR) < 0 ? errno
-						     : tell(TDL__OP_UNLINK, dir, name, -1, NULL);
+	return unlinkat(dir, name, AT_REMOVEDIR) < 0
+		       ? errno
+		       : tell_hook(TDL__OP_UNLINK, dir, name, -1, NULL);
 }
 
 int tdl__sys_mkdir(int dir, const char *name, mode_t mode)
 {
-	int why = before(TDL__OP_MKDIR, name);
+	int why = call_hook(TDL__OP_MKDIR, name);
 
 	if (why != 0)
 		return why;
-	return mkdirat(dir, name, mode) < 0 ? errno : tell(TDL__OP_MKDIR, dir, name, -1, NULL);
+	return mkdirat(dir, name, mode) < 0 ? errno : tell_hook(TDL__OP_MKDIR, dir, name, -1, NULL);
 }
 
 int tdl__sys_stat(int dir, const char *name, struct stat *st)
 {
-	int why = before(TDL__OP_STAT, name);
+	int why = call_hook(TDL__OP_STAT, name);
 
 	if (why != 0)
 		return why;
@@ -375,7 +376,7 @@ bool tdl__same_file(const struct stat *a, const struct stat *b)
 
 int tdl__sys_fstat(int fd, struct stat *st)
 {
-	int why = before(TDL__OP_STAT, "");
+	int why = call_hook(TDL__OP_STAT, "");
 
 	if (why != 0)
 		return why;
@@ -415,7 +416,7 @@ int tdl__sys_own_descriptors(int dir)
 
 int tdl__sys_readable(int dir, const char *name)
 {
-	int why = before(TDL__OP_STAT, name);
+	int why = call_hook(TDL__OP_STAT, name);
 
 	if (why != 0)
 		return why;
@@ -424,7 +425,7 @@ int tdl__sys_readable(int dir, const char *name)
 
 int tdl__sys_writable(int dir)
 {
-	int why = before(TDL__OP_STAT, ".");
+	int why = call_hook(TDL__OP_STAT, ".");
 
 	if (why != 0)
 		return why;
@@ -433,7 +434,7 @@ int tdl__sys_writable(int dir)
 
 int tdl__sys_chmod(int fd, mode_t mode)
 {
-	int why = before(TDL__OP_ATTR, "");
+	int why = call_hook(TDL__OP_ATTR, "");
 
 	if (why != 0)
 		return why;
@@ -442,7 +443,7 @@ int tdl__sys_chmod(int fd, mode_t mode)
 
 int tdl__sys_chown(int fd, uid_t uid, gid_t gid)
 {
-	int why = before(TDL__OP_ATTR, "");
+	int why = call_hook(TDL__OP_ATTR, "");
 
 	if (why != 0)
 		return why;
@@ -453,7 +454,7 @@ int tdl__sys_set_mtime(int fd, int64_t ms)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
 				     { ms / 1000, ms % 1000 * 1000000 } };
-	int why = before(TDL__OP_ATTR, "");
+	int why = call_hook(TDL__OP_ATTR, "");
 
 	if (why != 0)
 		return why;
@@ -462,7 +463,7 @@ int tdl__sys_set_mtime(int fd, int64_t ms)
 
 int tdl__sys_lock(int fd, int operation)
 {
-	int why = before(TDL__OP_LOCK, "");
+	int why = call_hook(TDL__OP_LOCK, "");
 
 	if (why == EINTR)
 		why = 0;
@@ -485,7 +486,7 @@ int tdl__sys_list(int dir, bool (*each)(void *context, const char *name), void *
 {
 	DIR *stream CLEANUP(close_dir) = NULL;
 	int fd CLEANUP(tdl__close_at) = -1;
-	int why = before(TDL__OP_LIST, ".");
+	int why = call_hook(TDL__OP_LIST, ".");
 
 	if (why != 0)
 		return why;

@@ -15,7 +15,7 @@
 #include "msg.h"
 
 /* Waits for the child's byte, or for its end. */
-static int wait_for(pid_t child, int pipe_end)
+static int wait_for_child(pid_t child, int pipe_end)
 {
 	char byte;
 	ssize_t got;
@@ -57,7 +57,7 @@ bool tdfs_background_fork(int *ready, int *status)
 		close(ends[0]);
 		return false;
 	}
-	*status = wait_for(child, ends[0]);
+	*status = wait_for_child(child, ends[0]);
 	return false;
 }
 

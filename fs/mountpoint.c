@@ -29,10 +29,10 @@
 #define CLAIM_MS      20000
 #define CLAIM_STEP_MS 20
 
-static int refuse(char *why, size_t size, const char *format, ...)
+static int refuse_mountpoint(char *why, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static int refuse(char *why, size_t size, const char *format, ...)
+static int refuse_mountpoint(char *why, size_t size, const char *format, ...)
 {
 	va_list args;
 
@@ -124,28 +124,32 @@ static int check(const char *table, const char *mountpoint, int claim, char *why
 	bool taken;
 
 	if (stat(table, &table_st) < 0)
-		return refuse(why, size, "%s: %s", table, strerror(errno));
+		return refuse_mountpoint(why, size, "%s: %s", table, strerror(errno));
 	if (stat(mountpoint, &mount_st) < 0)
-		return refuse(why, size, "%s: %s", mountpoint, strerror(errno));
+		return refuse_mountpoint(why, size, "%s: %s", mountpoint, strerror(errno));
 	if (!S_ISDIR(table_st.st_mode))
-		return refuse(why, size, "%s: not a table, since it is no directory", table);
+		return refuse_mountpoint(why, size, "%s: not a table, since it is no directory",
+					 table);
 	if (!S_ISDIR(mount_st.st_mode))
-		return refuse(why, size, "%s: a mount point must be a directory", mountpoint);
+		return refuse_mountpoint(why, size, "%s: a mount point must be a directory",
+					 mountpoint);
 	taken = mounted_at(mountpoint, &line) &&
 		(strcmp(line.mount.type, FUSE_TYPE) == 0 || covered(mountpoint, claim));
 	if (taken)
-		refuse(why, size, "%s: already mounted (%s)", mountpoint, line.mount.source);
+		refuse_mountpoint(why, size, "%s: already mounted (%s)", mountpoint,
+				  line.mount.source);
 	free(line.text);
 	if (taken)
 		return -1;
 	if (table_st.st_dev == mount_st.st_dev && table_st.st_ino == mount_st.st_ino)
-		return refuse(why, size, "%s: the mount point is the table itself", mountpoint);
+		return refuse_mountpoint(why, size, "%s: the mount point is the table itself",
+					 mountpoint);
 	if (within(mountpoint, table) || walks_up_to(mountpoint, &table_st))
-		return refuse(why, size, "%s: the mount point is inside the table %s", mountpoint,
-			      table);
+		return refuse_mountpoint(why, size, "%s: the mount point is inside the table %s",
+					 mountpoint, table);
 	if (within(table, mountpoint) || walks_up_to(table, &mount_st))
-		return refuse(why, size, "%s: the mount point would hide the table %s", mountpoint,
-			      table);
+		return refuse_mountpoint(why, size, "%s: the mount point would hide the table %s",
+					 mountpoint, table);
 	return 0;
 }
 
@@ -169,9 +173,9 @@ static int claim_mountpoint(const char *mountpoint)
 static int unresolved(const char *path, int error, char *why, size_t size)
 {
 	if (error == ENOTCONN || error == ECONNABORTED)
-		return refuse(why, size, "%s: the mount there is dead; first run: umount %s", path,
-			      path);
-	return refuse(why, size, "%s: %s", path, strerror(error));
+		return refuse_mountpoint(
+			why, size, "%s: the mount there is dead; first run: umount %s", path, path);
+	return refuse_mountpoint(why, size, "%s: %s", path, strerror(error));
 }
 
 static char *resolve(const char *path, int *error)

@@ -110,7 +110,7 @@ static void say_lost(unsigned long lost, unsigned long *failed)
 }
 
 /* Takes the first line, NULL where there is none; *lost: how many were before it, or behind all. */
-static struct line *take(unsigned long *lost)
+static struct line *take_line(unsigned long *lost)
 {
 	struct line *line = state.first;
 
@@ -135,7 +135,7 @@ static void *drain(void *argument)
 	pthread_mutex_lock(&state.lock);
 	for (;;) {
 		unsigned long lost;
-		struct line *line = take(&lost);
+		struct line *line = take_line(&lost);
 
 		if (!line && lost == 0 && !atomic_load(&state.sink.reopen)) {
 			state.putting = false;
@@ -248,7 +248,7 @@ static void put_of(unsigned talker, int priority, const char *text)
 		(void)tdfs_sink_put(&state.sink, priority, &now, clean);
 }
 
-static void put(int priority, const char *text)
+static void put_line(int priority, const char *text)
 {
 	put_of(NOBODY, priority, text);
 }
@@ -263,7 +263,7 @@ void tdfs_msg(int priority, const char *format, ...)
 	va_end(args);
 	pthread_mutex_lock(&state.lock);
 	if (priority != LOG_DEBUG || state.debug)
-		put(priority, text);
+		put_line(priority, text);
 	pthread_mutex_unlock(&state.lock);
 }
 
@@ -276,7 +276,7 @@ static void say_left_out(struct talker *talker)
 	if (talker->left_out > 0) {
 		snprintf(text, sizeof text, "%lu more messages because of user %u were left out",
 			 talker->left_out, (unsigned)talker->user);
-		put(LOG_WARNING, text);
+		put_line(LOG_WARNING, text);
 	}
 	talker->left_out = 0;
 }
@@ -348,7 +348,7 @@ void tdfs_msg_user(uid_t user, int priority, const char *format, ...)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	pthread_mutex_lock(&state.lock);
 	if (user == (uid_t)-1 || user == geteuid()) {
-		put(priority, text);
+		put_line(priority, text);
 	} else {
 		talker = find_talker(user, now.tv_sec + 1);
 		if (may_talk(talker, now.tv_sec + 1))
@@ -395,10 +395,10 @@ void tdfs_msg_fault(const char *table, const char *where, const tdl_error *error
 		fault->again++;
 	} else if (fault && fault->again > 0) {
 		snprintf(counted, sizeof counted, "%s (%lu times more)", text, fault->again);
-		put(LOG_ERR, counted);
+		put_line(LOG_ERR, counted);
 		*fault = (struct fault){ .hash = hash, .told = now.tv_sec };
 	} else {
-		put(LOG_ERR, text);
+		put_line(LOG_ERR, text);
 		fault = !fault ? oldest : fault;
 		*fault = (struct fault){ .hash = hash, .told = now.tv_sec };
 	}

@@ -17,10 +17,10 @@
 #define DEFAULT_AHEAD	1024u
 #define MAX_AHEAD	(1u << 20)
 
-static int refuse(char *why, size_t size, const char *format, ...)
+static int refuse_option(char *why, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static int refuse(char *why, size_t size, const char *format, ...)
+static int refuse_option(char *why, size_t size, const char *format, ...)
 {
 	va_list args;
 
@@ -32,7 +32,7 @@ static int refuse(char *why, size_t size, const char *format, ...)
 
 static int no_memory(char *why, size_t size)
 {
-	return refuse(why, size, "out of memory");
+	return refuse_option(why, size, "out of memory");
 }
 
 int tdfs_options_append(char **list, const char *name, const char *value)
@@ -176,12 +176,13 @@ static int take_value(struct tdfs_options *options, const char *name, const char
 		if (strcmp(numbers[i].name, name) != 0)
 			continue;
 		if (!number(value, numbers[i].base, numbers[i].min, numbers[i].max, &given))
-			return refuse(why, size, "option %s: \"%s\" is not valid", name, value);
+			return refuse_option(why, size, "option %s: \"%s\" is not valid", name,
+					     value);
 		set_number(options, name, given);
 		return 0;
 	}
 	if (text)
-		return refuse(why, size, "option %s: \"%s\" is not valid", name, value);
+		return refuse_option(why, size, "option %s: \"%s\" is not valid", name, value);
 	for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
 		if (strcmp(facts[i], name) == 0) {
 			options->fact = facts[i];
@@ -189,7 +190,7 @@ static int take_value(struct tdfs_options *options, const char *name, const char
 		}
 	}
 	if (!LISTED(labels, name))
-		return refuse(why, size, "unknown option: %s=%s", name, value);
+		return refuse_option(why, size, "unknown option: %s=%s", name, value);
 	if (tdfs_options_append(&options->flags, name, value) < 0)
 		return no_memory(why, size);
 	return 0;
@@ -224,7 +225,7 @@ static int take_flag(struct tdfs_options *options, const char *name, const char 
 		     tdfs_options_append(&options->flags, name, NULL) < 0))
 			return no_memory(why, size);
 	} else if (strcmp(name, "default_permissions") != 0 && !LISTED(ignored, name)) {
-		return refuse(why, size, "unknown option: %s", name);
+		return refuse_option(why, size, "unknown option: %s", name);
 	}
 	return 0;
 }
@@ -274,9 +275,9 @@ static int take_operand(struct tdfs_options *options, const char *text, char *wh
 	char **place = !options->table ? &options->table : &options->mountpoint;
 
 	if (*place)
-		return refuse(why, size, "too many arguments: %s", text);
+		return refuse_option(why, size, "too many arguments: %s", text);
 	if (*text == '\0')
-		return refuse(why, size, "an empty path");
+		return refuse_option(why, size, "an empty path");
 	return set_text(place, text) == 0 ? 0 : no_memory(why, size);
 }
 
@@ -305,11 +306,11 @@ static int take_letters(struct tdfs_options *options, const char *letters, const
 			if (letters[1] != '\0')
 				return take_list(options, letters + 1, why, size);
 			if (!next)
-				return refuse(why, size, "-o needs an argument");
+				return refuse_option(why, size, "-o needs an argument");
 			*used = 1;
 			return take_list(options, next, why, size);
 		default:
-			return refuse(why, size, "unknown option: -%c", *letters);
+			return refuse_option(why, size, "unknown option: -%c", *letters);
 		}
 	}
 	return 0;
@@ -339,7 +340,7 @@ int tdfs_options_parse(struct tdfs_options *options, int count, char *const *arg
 		else if (strcmp(word, "--version") == 0)
 			options->show_version = true;
 		else if (word[1] == '-')
-			result = refuse(why, size, "unknown option: %s", word);
+			result = refuse_option(why, size, "unknown option: %s", word);
 		else
 			result = take_letters(options, word + 1, next, &used, why, size);
 		if (result < 0)
@@ -349,13 +350,13 @@ int tdfs_options_parse(struct tdfs_options *options, int count, char *const *arg
 	if (options->help || options->show_version)
 		return 0;
 	if (options->fact && !options->remount)
-		return refuse(why, size, "unknown option: %s", options->fact);
+		return refuse_option(why, size, "unknown option: %s", options->fact);
 	if (options->version)
 		options->read_only = true;
 	if (!options->table)
-		return refuse(why, size, "no table given");
+		return refuse_option(why, size, "no table given");
 	if (!options->mountpoint)
-		return refuse(why, size, "no mount point given");
+		return refuse_option(why, size, "no mount point given");
 	return 0;
 }
 

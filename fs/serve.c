@@ -73,7 +73,7 @@ static void pause_briefly(void)
 /* ---- Answering requests ------------------------------------------------------------------- */
 
 /* One request. False: there will be no more. */
-static bool answer(struct server *server, struct fuse_buf *buffer)
+static bool answer_request(struct server *server, struct fuse_buf *buffer)
 {
 	struct fuse_session *session = server->tdfs->session;
 	int got = fuse_session_receive_buf(session, buffer);
@@ -96,7 +96,7 @@ static void answer_all(struct server *server)
 {
 	struct fuse_buf buffer = { .mem = NULL };
 
-	while (answer(server, &buffer))
+	while (answer_request(server, &buffer))
 		;
 	free(buffer.mem);
 }
@@ -153,12 +153,12 @@ static void stop_others(struct server *server)
 }
 
 /* Returns 0, or a negative errno. */
-static int loop(struct server *server)
+static int serve_requests(struct server *server)
 {
 	struct fuse_buf greeting = { .mem = NULL };
 
 	/* The first request settles how large the others are. */
-	while (!greeting.mem && answer(server, &greeting))
+	while (!greeting.mem && answer_request(server, &greeting))
 		;
 	free(greeting.mem);
 	if (!fuse_session_exited(server->tdfs->session))
@@ -172,7 +172,7 @@ static int loop(struct server *server)
 
 /* ---- The signal thread -------------------------------------------------------------------- */
 
-static void tune(const struct server *server)
+static void tune_read_ahead(const struct server *server)
 {
 	unsigned kib = server->tdfs->options->read_ahead_kib;
 	int error = kib == 0 ? 0 : tdfs_place_read_ahead(server->device, kib);
@@ -182,7 +182,7 @@ static void tune(const struct server *server)
 }
 
 /* While requests are still answered. */
-static void end(struct server *server)
+static void end_mount(struct server *server)
 {
 	if (server->tdfs->incoming)
 		tdfs_incoming_stop(server->tdfs->incoming);
@@ -203,9 +203,9 @@ static void *run_signal_thread(void *argument)
 	 * finds what else is there. */
 	if (stat(server->mountpoint, &st) == 0 && st.st_dev == server->device) {
 		atomic_store(&server->served, true);
-		tune(server);
+		tune_read_ahead(server);
 		if (server->ready >= 0 && !tdfs_background_detach(server->ready))
-			end(server);
+			end_mount(server);
 		error = tdfs_notify_ready();
 		if (error != 0)
 			tdfs_msg(LOG_WARNING, "NOTIFY_SOCKET: %s", strerror(error));
@@ -219,7 +219,7 @@ static void *run_signal_thread(void *argument)
 		if (caught == SIGHUP)
 			tdfs_msg_reopen();
 		else if (caught != WAKEUP)
-			end(server);
+			end_mount(server);
 	}
 	return NULL;
 }
@@ -303,7 +303,7 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 	sigemptyset(&wakeup);
 	sigaddset(&wakeup, WAKEUP);
 	pthread_sigmask(SIG_UNBLOCK, &wakeup, NULL);
-	result = loop(&server);
+	result = serve_requests(&server);
 	pthread_sigmask(SIG_BLOCK, &wakeup, NULL);
 	tdfs_verify_stop(verify);
 	tdfs_gate_end(tdfs->gate);

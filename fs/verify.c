@@ -28,7 +28,7 @@ struct tdfs_verify {
 };
 
 /* False at the end. */
-static bool pause_for(struct tdfs_verify *verify, unsigned ms)
+static bool pause_verify(struct tdfs_verify *verify, unsigned ms)
 {
 	struct timespec until;
 	bool stop;
@@ -64,7 +64,7 @@ static void *run(void *argument)
 	unsigned again = again_ms(), pause = PAUSE_MS;
 	bool logged = false;
 
-	while (pause_for(verify, pause)) {
+	while (pause_verify(verify, pause)) {
 		tdl_error error;
 		int r = tdl_table_verify_log(verify->table, AT_ONCE, &error);
 

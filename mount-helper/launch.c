@@ -93,8 +93,8 @@ static void become(const struct program *program, const char *options, const cha
 }
 
 /* Starts it. *failure gets the errno that kept the child from becoming the daemon, or 0. */
-static pid_t start(const struct program *program, const char *options, const char *table,
-		   const char *directory, int *failure)
+static pid_t start_program(const struct program *program, const char *options, const char *table,
+			   const char *directory, int *failure)
 {
 	int ends[2];
 	pid_t child;
@@ -121,7 +121,7 @@ int launch_run(const struct program *program, const char *options, const char *t
 	       const char *directory, char *why, size_t size)
 {
 	int failure, status;
-	pid_t child = start(program, options, table, directory, &failure);
+	pid_t child = start_program(program, options, table, directory, &failure);
 
 	*why = '\0';
 	if (child < 0) {

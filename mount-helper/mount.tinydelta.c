@@ -104,7 +104,7 @@ static bool add_operand(struct arguments *arguments, const char *word)
 }
 
 /* Returns -1 to go on, else the exit status. */
-static int parse(int argc, char **argv, struct arguments *arguments)
+static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
 	static const struct option words[] = {
 		{ "help", no_argument, NULL, 'h' },
@@ -259,7 +259,7 @@ int main(int argc, char **argv)
 	struct arguments arguments = { 0 };
 	struct mountopts options = { 0 };
 	char why[4096];
-	int status = parse(argc, argv, &arguments);
+	int status = parse_arguments(argc, argv, &arguments);
 
 	if (status >= 0)
 		goto out;

@@ -96,7 +96,7 @@ static const struct known {
 	{ "version", PASS_VALUE, 0, 0 },
 };
 
-static const struct known *find(const char *name, size_t n)
+static const struct known *find_known(const char *name, size_t n)
 {
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
 		if (strncmp(known[i].name, name, n) == 0 && known[i].name[n] == '\0')
@@ -138,11 +138,12 @@ static bool is_word(const char *element, size_t n, const char *word)
 }
 
 /* One element. Returns 0, or -1 with *problem set to what is wrong with it. */
-static int take(struct mountopts *options, const char *element, size_t n, const char **problem)
+static int take_element(struct mountopts *options, const char *element, size_t n,
+			const char **problem)
 {
 	const char *equals = memchr(element, '=', n);
 	size_t name = equals ? (size_t)(equals - element) : n;
-	const struct known *option = find(element, name);
+	const struct known *option = find_known(element, name);
 	enum fate fate;
 
 	if (n == 0 || strncmp(element, "x-", 2) == 0 || strncmp(element, "X-", 2) == 0)
@@ -203,7 +204,7 @@ int mountopts_parse(struct mountopts *options, const char *list, bool sloppy, ch
 			snprintf(why, size, "a quote is not closed: %s", at);
 			return -1;
 		}
-		if (take(options, at, (size_t)(end - at), &problem) < 0 && !sloppy) {
+		if (take_element(options, at, (size_t)(end - at), &problem) < 0 && !sloppy) {
 			snprintf(why, size, "%s: %.*s", problem, (int)(end - at), at);
 			return -1;
 		}

@@ -206,7 +206,7 @@ static void free_changes(tdl_changes *changes)
 	free(changes);
 }
 
-static int prepare(tdl_changes *changes, int64_t version, tdl_error *error)
+static int prepare_version(tdl_changes *changes, int64_t version, tdl_error *error)
 {
 	int r = tdl_snapshot_open(changes->table, version, &changes->after, error);
 	const tdl_version_info *info;
@@ -240,7 +240,7 @@ int tdl_changes_open(tdl_table *table, int64_t version, tdl_changes **out, tdl_e
 	pthread_mutex_init(&changes->lock, NULL);
 	changes->table = table;
 	tdl__table_ref(table);
-	r = prepare(changes, version, error);
+	r = prepare_version(changes, version, error);
 	if (r < 0)
 		free_changes(changes);
 	else

@@ -52,8 +52,8 @@ static bool add_nth(uint64_t **numbers, size_t *count, size_t *cap, uint64_t nth
 }
 
 /* Finds a file among those of the version before, and marks it. */
-static bool find(const tdl__filelist *files, struct live *live, size_t count, uint64_t first,
-		 uint64_t index)
+static bool find_live(const tdl__filelist *files, struct live *live, size_t count, uint64_t first,
+		      uint64_t index)
 {
 	tdl__file_key key = tdl__filelist_key(files, index);
 	uint64_t hash = tdl__file_key_hash(&key);
@@ -91,7 +91,7 @@ static int compare_lists(const tdl__filelist *files, uint64_t first_before, uint
 	}
 	qsort(live, before, sizeof *live, compare_live);
 	for (uint32_t i = 0; i < after; i++) {
-		if (!find(files, live, before, first_before, first_after + i) &&
+		if (!find_live(files, live, before, first_before, first_after + i) &&
 		    !add_nth(&difference->added, &difference->added_count, &difference->added_cap,
 			     i))
 			return TDL_ERR_NOMEM;

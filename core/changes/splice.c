@@ -185,7 +185,7 @@ struct sink {
 };
 
 /* False where not all of it was skipped or written. */
-static bool put(struct sink *sink, const char *bytes, size_t n)
+static bool sink_put(struct sink *sink, const char *bytes, size_t n)
 {
 	size_t take;
 
@@ -229,8 +229,8 @@ static void go_on(const tdl__splice *splice, struct place *place, struct sink *s
 				q++;
 			}
 		}
-		whole = put(sink, p, (size_t)(q - p)) &&
-			(!row || put(sink, splice->source.text, splice->source.text_length));
+		whole = sink_put(sink, p, (size_t)(q - p)) &&
+			(!row || sink_put(sink, splice->source.text, splice->source.text_length));
 		if (!whole)
 			return;
 		p = q;
@@ -242,7 +242,7 @@ static void go_on(const tdl__splice *splice, struct place *place, struct sink *s
 
 /* At the end of the block held: whether its rows are as many as they must be, or how many they are.
  */
-static int end_block(tdl__splice *splice, const struct place *place, tdl_error *error)
+static int end_splice_block(tdl__splice *splice, const struct place *place, tdl_error *error)
 {
 	uint64_t next = splice->held + 1, want;
 
@@ -279,7 +279,7 @@ static int count_block(tdl__splice *splice, bool from_front, tdl_error *error)
 	place.rows = from_front ? splice->before[block] : 0;
 	go_on(splice, &place, &nowhere);
 	if (from_front)
-		return end_block(splice, &place, error);
+		return end_splice_block(splice, &place, error);
 	if (place.rows > splice->before[block + 1])
 		return wrong_rows(splice, error);
 	if (block == splice->front &&
@@ -369,7 +369,7 @@ int tdl__splice_read(tdl__splice *splice, void *buffer, size_t n, uint64_t offse
 		if (place.at <
 		    splice->held * splice->source.block + block_length(splice, splice->held))
 			continue;
-		r = end_block(splice, &place, error);
+		r = end_splice_block(splice, &place, error);
 		if (r < 0)
 			return r;
 	}
@@ -377,6 +377,6 @@ int tdl__splice_read(tdl__splice *splice, void *buffer, size_t n, uint64_t offse
 	if (offset + n >= end && place.at < splice->source.size)
 		return wrong_rows(splice, error);
 	if (sink.n > 0)
-		put(&sink, "\n", 1);
+		sink_put(&sink, "\n", 1);
 	return 0;
 }

@@ -81,7 +81,7 @@ static int help(const struct command *command, const struct option *options)
 }
 
 /* Finds the option that `name` (n bytes) says or begins; NULL: none, or more than one. */
-static const struct option *find(const struct option *options, const char *name, size_t n)
+static const struct option *find_option(const struct option *options, const char *name, size_t n)
 {
 	const struct option *found = NULL;
 
@@ -105,7 +105,8 @@ static const struct option *find_letter(const struct option *options, char lette
 	return NULL;
 }
 
-static int unknown(const struct command *command, const struct option *options, const char *word)
+static int unknown_option(const struct command *command, const struct option *options,
+			  const char *word)
 {
 	char name[64] = "";
 	struct nearest meant = { .word = name };
@@ -181,7 +182,7 @@ static int take_letter(const struct command *command, const struct option *optio
 	const struct option *option = find_letter(options, word[1]);
 
 	if (!option)
-		return unknown(command, options, word);
+		return unknown_option(command, options, word);
 	if (word[2] != '\0')
 		return set_value(command, options, option, word + 2);
 	if (!(*argv)[1])
@@ -190,17 +191,17 @@ static int take_letter(const struct command *command, const struct option *optio
 }
 
 /* Takes the option at **argv, and its value; moves *argv to the last word used. */
-static int take(const struct command *command, const struct option *options, char ***argv)
+static int take_option(const struct command *command, const struct option *options, char ***argv)
 {
 	const char *word = **argv, *name = word + 2, *value = strchr(name, '=');
 	const struct option *option;
 	size_t n = value ? (size_t)(value - name) : strlen(name);
 
-	option = find(options, name, n);
+	option = find_option(options, name, n);
 	if (!option) {
 		if (!value && n > 0 && strncmp("help", name, n) == 0)
 			return help(command, options);
-		return unknown(command, options, word);
+		return unknown_option(command, options, word);
 	}
 	if (!option->value) {
 		if (value)
@@ -239,7 +240,7 @@ int arguments_parse(const struct command *command, const struct option *options,
 		} else if (strcmp(word, "-h") == 0) {
 			return help(command, options);
 		} else {
-			status = word[1] == '-' ? take(command, options, &argv)
+			status = word[1] == '-' ? take_option(command, options, &argv)
 						: take_letter(command, options, &argv);
 			if (status != ARGUMENTS_GO_ON)
 				return status;

@@ -37,7 +37,7 @@ static void free_problems(struct problems *problems)
 	free(problems->items);
 }
 
-static void found(void *context, const tdl_problem *problem)
+static void add_problem(void *context, const tdl_problem *problem)
 {
 	struct problems *problems = context;
 	struct kept kept = { problem->severity, problem->version, problem->line,
@@ -141,7 +141,7 @@ static void print_json(const struct problems *problems)
 	}
 }
 
-static void advance(void *context, uint64_t bytes, uint64_t total)
+static void show_progress(void *context, uint64_t bytes, uint64_t total)
 {
 	bool *begun = context;
 
@@ -211,7 +211,7 @@ static int run(const struct command *command, char **argv)
 		TERM_OPTION(&color),
 		{ 0 },
 	};
-	tdl_check_options how = { .version = -1, .progress = advance, .context = &begun };
+	tdl_check_options how = { .version = -1, .progress = show_progress, .context = &begun };
 	struct problems problems CLEANUP(free_problems) = { 0 };
 	tdl_table *table CLEANUP(free_table) = NULL;
 	tdl_error error = { 0 };
@@ -232,7 +232,7 @@ static int run(const struct command *command, char **argv)
 		output_finish(NULL);
 		return report_error(&error);
 	}
-	status = tdl_table_check(table, &how, found, &problems, &error);
+	status = tdl_table_check(table, &how, add_problem, &problems, &error);
 	progress_end();
 	if (problems.count > 0)
 		qsort(problems.items, problems.count, sizeof *problems.items, by_weight);

@@ -30,7 +30,7 @@ static void free_piece(struct piece *piece)
 }
 
 /* Returns false without memory. */
-static bool make_room(struct piece *piece)
+static bool reserve_piece(struct piece *piece)
 {
 	if (!piece->bytes)
 		piece->bytes = output_pages_new(PIECE);
@@ -55,7 +55,7 @@ static bool add_file(tdl_snapshot *snapshot, uint64_t index, struct piece *piece
 	char last = '\n';
 
 	/* Less is the end. */
-	while (got == BLOCK && !output_failed() && make_room(piece)) {
+	while (got == BLOCK && !output_failed() && reserve_piece(piece)) {
 		tdl_error error = { 0 };
 		char *to = piece->bytes + piece->used;
 

@@ -19,7 +19,7 @@ static const char *const states[] = {
 };
 
 /* One line a file, fields with a tab between them; the name is the last. */
-static void print(void *context, const tdl_waiting *waiting)
+static void print_waiting(void *context, const tdl_waiting *waiting)
 {
 	char time[TERM_TIME_SIZE];
 
@@ -90,7 +90,7 @@ static int run(const struct command *command, char **argv)
 	}
 	if (tdl_table_open(argv[0], from && !dry_run ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
-	status = tdl_table_waiting(table, folder, json ? print_json : print, NULL, &error);
+	status = tdl_table_waiting(table, folder, json ? print_json : print_waiting, NULL, &error);
 	if (status == 0 && from && !dry_run)
 		status = tdl_table_recover(table, folder, &count, &error);
 	if (status < 0) {

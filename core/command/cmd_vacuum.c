@@ -19,7 +19,7 @@ struct orphans {
 	size_t count;
 };
 
-static void found(void *context, const char *path)
+static void add_orphan(void *context, const char *path)
 {
 	struct orphans *orphans = context;
 
@@ -27,8 +27,8 @@ static void found(void *context, const char *path)
 	fprintf(orphans->text, "%s\n", path);
 }
 
-static void print(const struct term *term, const char *done, const struct orphans *orphans,
-		  const char *names, size_t length)
+static void print_orphans(const struct term *term, const char *done, const struct orphans *orphans,
+			  const char *names, size_t length)
 {
 	output_text("%s", term_style(term, BOLD));
 	if (orphans->count == 0)
@@ -88,7 +88,7 @@ static int run(const struct command *command, char **argv)
 	orphans.text = open_memstream(&names, &length);
 	if (!orphans.text)
 		return report("out of memory");
-	status = tdl_table_vacuum(table, &how, found, &orphans, &error);
+	status = tdl_table_vacuum(table, &how, add_orphan, &orphans, &error);
 	if (fclose(orphans.text) != 0)
 		return report("out of memory; %zu files were found", orphans.count);
 
@@ -97,7 +97,8 @@ static int run(const struct command *command, char **argv)
 	if (json && (status == 0 || orphans.count > 0))
 		print_json(how.dry_run, names);
 	else if (status == 0 || orphans.count > 0)
-		print(&term, how.dry_run ? "would delete" : "deleted", &orphans, names, length);
+		print_orphans(&term, how.dry_run ? "would delete" : "deleted", &orphans, names,
+			      length);
 	if (status < 0) {
 		output_finish(NULL);
 		return report_error(&error);

@@ -33,7 +33,7 @@ static int help(void)
 	return output_finish(NULL);
 }
 
-static int unknown(const char *word)
+static int unknown_command(const char *word)
 {
 	struct nearest meant = { .word = word };
 
@@ -73,5 +73,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (strcmp(word, commands[i]->name) == 0)
 			return interrupt_exit(commands[i]->run(commands[i], argv + 2));
-	return unknown(word);
+	return unknown_command(word);
 }

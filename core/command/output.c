@@ -46,7 +46,7 @@ static bool try_again(void)
 	return true;
 }
 
-static void write_all(const char *bytes, size_t n)
+static void write_stdout(const char *bytes, size_t n)
 {
 	while (n > 0 && out.error == 0) {
 		ssize_t done = write(STDOUT_FILENO, bytes, n);
@@ -62,7 +62,7 @@ static void write_all(const char *bytes, size_t n)
 
 static void flush(void)
 {
-	write_all(out.buffer, out.used);
+	write_stdout(out.buffer, out.used);
 	out.used = 0;
 }
 
@@ -136,7 +136,7 @@ void output_large(const void *bytes, size_t n)
 	if (!out.ready)
 		begin_large();
 	flush();
-	write_all(bytes, n);
+	write_stdout(bytes, n);
 }
 
 void *output_pages_new(size_t room)
@@ -164,7 +164,7 @@ static void give_pages(char *bytes, size_t n)
 			break;
 		}
 	}
-	write_all(bytes, n);
+	write_stdout(bytes, n);
 }
 
 bool output_pages(void *pages, size_t room, size_t n)

@@ -22,8 +22,8 @@ static void part_name(char out[PART_NAME_MAX], const char *hex)
 	snprintf(out, PART_NAME_MAX, "part-%.32s.jsonl", hex);
 }
 
-static uint64_t *slot_of(const tdl__added *added, const tdl__filelist *files,
-			 const tdl__file_key *key)
+static uint64_t *added_slot(const tdl__added *added, const tdl__filelist *files,
+			    const tdl__file_key *key)
 {
 	size_t mask = added->slot_count - 1, at = tdl__file_key_hash(key) & mask;
 
@@ -56,7 +56,7 @@ static bool read_on(tdl__added *added, const tdl__filelist *files)
 	for (; added->seen < files->count; added->seen++) {
 		tdl__file_key key = tdl__filelist_key(files, added->seen);
 
-		*slot_of(added, files, &key) = added->seen + 1;
+		*added_slot(added, files, &key) = added->seen + 1;
 	}
 	return true;
 }
@@ -80,7 +80,7 @@ static int find_recorded(tdl__added *added, const char *hex, struct recorded *re
 	pthread_rwlock_rdlock(&history->lock);
 	room = read_on(added, &history->files);
 	if (room) {
-		uint64_t index = *slot_of(added, &history->files, &key);
+		uint64_t index = *added_slot(added, &history->files, &key);
 
 		if (index > 0) {
 			index--;

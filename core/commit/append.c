@@ -284,7 +284,7 @@ static int validate_staged(tdl_staged *file, const char *name, const tdl_schema 
 	return r < 0 ? r : tdl__validator_finish(*validator, part, data, error);
 }
 
-static int prepare(tdl_staged *file, tdl__validator **validator, tdl__part *part)
+static int prepare_part(tdl_staged *file, tdl__validator **validator, tdl__part *part)
 {
 	tdl_table *table = file->staging->table;
 	tdl_version_info head;
@@ -318,7 +318,7 @@ void tdl_staged_prepare(tdl_staged *file)
 	if (wanted)
 		atomic_store(&file->stop, false);
 	pthread_mutex_unlock(&file->lock);
-	if (!wanted || tdl_staged_open(file, NULL) < 0 || prepare(file, &validator, &part) < 0)
+	if (!wanted || tdl_staged_open(file, NULL) < 0 || prepare_part(file, &validator, &part) < 0)
 		return;
 	pthread_mutex_lock(&file->lock);
 	if (!atomic_load(&file->stop)) {
@@ -412,7 +412,7 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 
 /* Every data file that a restore would bring back must be there, whole, and what its checksums
  * say. */
-static int check_target(tdl_table *table, int64_t target, tdl_error *error)
+static int check_restored(tdl_table *table, int64_t target, tdl_error *error)
 {
 	tdl_snapshot *snapshot;
 	uint64_t files;
@@ -452,7 +452,7 @@ int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options
 		return r;
 	if (target < 0 || target > head.version)
 		return tdl__no_such_version(error, target, table->path, head.version);
-	r = check_target(replayed, target, error);
+	r = check_restored(replayed, target, error);
 	if (r < 0)
 		return r;
 	if (exact.read_version == TDL_LATEST)

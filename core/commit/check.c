@@ -166,7 +166,7 @@ struct folder {
 	uid_t owner;
 };
 
-static bool see_staged(void *context, const char *name)
+static bool check_staged(void *context, const char *name)
 {
 	struct folder *folder = context;
 	char path[512];
@@ -220,7 +220,7 @@ static void tell_closed(struct tdl__check *check, int incoming, const char *name
 			   (uintmax_t)st.st_uid);
 }
 
-static bool see_folder(void *context, const char *name)
+static bool check_folder(void *context, const char *name)
 {
 	struct folder folder = *(struct folder *)context;
 	struct tdl__check *check = folder.check;
@@ -254,7 +254,7 @@ static bool see_folder(void *context, const char *name)
 	if (tdl__sys_fstat(dead.dir, &st) == 0)
 		folder.owner = st.st_uid;
 	folder.others = !tdl__folder_is_ours(check->table, dead.dir);
-	if (tdl__sys_list(dead.dir, see_staged, &folder) == EACCES)
+	if (tdl__sys_list(dead.dir, check_staged, &folder) == EACCES)
 		tell_closed(check, incoming, name);
 	return true;
 }
@@ -274,7 +274,7 @@ static int check_leftovers(struct tdl__check *check)
 	why = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
 	if (why == 0)
-		why = tdl__sys_list(incoming, see_folder,
+		why = tdl__sys_list(incoming, check_folder,
 				    &(struct folder){ .check = check, .added = &added });
 	if (why == EACCES) {
 		tdl__check_problem(check, TDL_LEFTOVER, -1, TDL__INCOMING_DIR, 0,

@@ -115,7 +115,7 @@ static void name_versions(const struct tdl__check *check, const struct item *ite
 
 /* ---- Data files ---------------------------------------------------------------------------- */
 
-static uint64_t *slot_of(const struct data *data, const tdl__filelist *files, uint64_t index)
+static uint64_t *item_slot(const struct data *data, const tdl__filelist *files, uint64_t index)
 {
 	tdl__file_key key = tdl__filelist_key(files, index);
 	size_t mask = data->slot_count - 1, at = tdl__file_key_hash(&key) & mask;
@@ -140,7 +140,7 @@ static bool grow_slots(struct data *data, const tdl__filelist *files)
 	data->slots = slots;
 	data->slot_count = want;
 	for (size_t i = 0; i < data->count; i++)
-		*slot_of(data, files, data->items[i].index) = i + 1;
+		*item_slot(data, files, data->items[i].index) = i + 1;
 	return true;
 }
 
@@ -153,7 +153,7 @@ static bool collect_file(struct data *data, const tdl__filelist *files, uint64_t
 	if (!grow_slots(data, files) ||
 	    !tdl__reserve(&data->items, &data->cap, data->count + 1, sizeof *data->items))
 		return false;
-	slot = slot_of(data, files, index);
+	slot = item_slot(data, files, index);
 	if (*slot != 0) {
 		struct item *item = &data->items[*slot - 1];
 
@@ -169,7 +169,7 @@ static bool collect_file(struct data *data, const tdl__filelist *files, uint64_t
 	return true;
 }
 
-static int collect(struct data *data)
+static int collect_files(struct data *data)
 {
 	struct tdl__check *check = data->check;
 	tdl__history *history = &check->table->history;
@@ -224,7 +224,7 @@ static int forget_rows(void *context, const char *bytes, size_t n, bool verbatim
 	return 0;
 }
 
-static void free_rows(tdl__rows **rows)
+static void cleanup_rows(tdl__rows **rows)
 {
 	tdl__rows_free(*rows);
 }
@@ -250,7 +250,7 @@ static void add_block(struct content *content, const char *bytes, size_t n)
 static int read_content(struct tdl__check *check, int fd, uint64_t size, const tdl_schema *schema,
 			const char *path, struct content *content)
 {
-	tdl__rows *rows CLEANUP(free_rows) = tdl__rows_new(schema, path, forget_rows, NULL);
+	tdl__rows *rows CLEANUP(cleanup_rows) = tdl__rows_new(schema, path, forget_rows, NULL);
 	char *buffer CLEANUP(tdl__free_at) = malloc(PIECE);
 
 	if (!rows || !buffer)
@@ -298,8 +298,9 @@ struct promise {
 
 /* The versions are looked for only now, so that good files cost nothing; and where very many files
  * are bad, the first version of each has to do. */
-static void tell(struct tdl__check *check, const struct item *item, const struct promise *promise,
-		 enum tdl_severity severity, uint64_t line, const char *text)
+static void report_wrong(struct tdl__check *check, const struct item *item,
+			 const struct promise *promise, enum tdl_severity severity, uint64_t line,
+			 const char *text)
 {
 	char versions[VERSIONS_MAX];
 
@@ -322,28 +323,28 @@ static void check_content(struct tdl__check *check, const struct item *item,
 				 "is not what its checksum in the log says, first in the MiB from "
 				 "byte %" PRIu64 " on",
 				 content->wrong);
-		tell(check, item, promise, TDL_DAMAGE, 0,
-		     content->is_wrong ? text : "is not what its checksum in the log says");
+		report_wrong(check, item, promise, TDL_DAMAGE, 0,
+			     content->is_wrong ? text : "is not what its checksum in the log says");
 		return;
 	}
 	if (content->bytes > 0 && content->last != '\n')
-		tell(check, item, promise, promise->has_crc ? TDL_DAMAGE : TDL_SUSPECT, 0,
-		     "lacks its last newline");
+		report_wrong(check, item, promise, promise->has_crc ? TDL_DAMAGE : TDL_SUSPECT, 0,
+			     "lacks its last newline");
 	if (content->rows_result < 0) {
 		snprintf(where, sizeof where, "%s:%" PRIu64 ": ", promise->path,
 			 content->rows_error.line);
-		tell(check, item, promise, TDL_SUSPECT, content->rows_error.line,
-		     tdl__check_without(content->rows_error.message, where));
+		report_wrong(check, item, promise, TDL_SUSPECT, content->rows_error.line,
+			     tdl__check_without(content->rows_error.message, where));
 	} else if (content->is_miscounted) {
 		snprintf(text, sizeof text,
 			 "has not the rows that the log says, first in the MiB from byte %" PRIu64
 			 " on",
 			 content->miscounted);
-		tell(check, item, promise, TDL_SUSPECT, 0, text);
+		report_wrong(check, item, promise, TDL_SUSPECT, 0, text);
 	} else if (content->rows != promise->records) {
 		snprintf(text, sizeof text, "has %" PRIu64 " rows, the log says %" PRIu64,
 			 content->rows, promise->records);
-		tell(check, item, promise, TDL_SUSPECT, 0, text);
+		report_wrong(check, item, promise, TDL_SUSPECT, 0, text);
 	}
 }
 
@@ -378,7 +379,8 @@ static int check_file(struct tdl__check *check, const struct item *item)
 		return tdl__fail_nomem(check->error);
 	if (r < 0) {
 		snprintf(where, sizeof where, "data file %s/%s ", table->path, promise.path);
-		tell(check, item, &promise, TDL_DAMAGE, 0, tdl__check_without(why.message, where));
+		report_wrong(check, item, &promise, TDL_DAMAGE, 0,
+			     tdl__check_without(why.message, where));
 		return 0;
 	}
 	r = read_content(check, fd, item->size, info.schema, promise.path, &content);
@@ -386,9 +388,9 @@ static int check_file(struct tdl__check *check, const struct item *item)
 		return tdl__fail_nomem(check->error);
 	if (r != 0) {
 		tdl__fail_errno(&why, r, "cannot be read");
-		tell(check, item, &promise, TDL_DAMAGE, 0, why.message);
+		report_wrong(check, item, &promise, TDL_DAMAGE, 0, why.message);
 	} else if (content.bytes != item->size) {
-		tell(check, item, &promise, TDL_DAMAGE, 0, "was changed while it was read");
+		report_wrong(check, item, &promise, TDL_DAMAGE, 0, "was changed while it was read");
 	} else {
 		check_content(check, item, &promise, &content);
 	}
@@ -398,7 +400,7 @@ static int check_file(struct tdl__check *check, const struct item *item)
 int tdl__check_data(struct tdl__check *check)
 {
 	struct data data = { .check = check };
-	int r = collect(&data);
+	int r = collect_files(&data);
 
 	for (size_t i = 0; i < data.count && r == 0; i++)
 		r = check_file(check, &data.items[i]);

@@ -95,7 +95,7 @@ static int first_commit(const char *path, const tdl_schema *schema,
 }
 
 /* Fills a table directory that was just made. */
-static int fill(const char *path, const char *text, size_t length, tdl_error *error)
+static int write_first_commit(const char *path, const char *text, size_t length, tdl_error *error)
 {
 	int dir CLEANUP(tdl__close_at) = -1, log_dir CLEANUP(tdl__close_at) = -1;
 	struct stat st;
@@ -147,7 +147,7 @@ int tdl_table_create(const char *path, const tdl_schema *schema, const tdl_commi
 			r = tdl__fail_errno(error, why, "cannot create %s", path);
 	}
 	if (r == 0) {
-		r = fill(path, text.p, text.n, error);
+		r = write_first_commit(path, text.p, text.n, error);
 		if (r < 0 && r != TDL_ERR_PUBLISHED)
 			tdl__sys_rmdir(AT_FDCWD, path);
 	}

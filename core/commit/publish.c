@@ -168,9 +168,9 @@ struct base {
 	tdl_version_info info;
 };
 
-static int make_text(tdl_table *table, enum tdl__change change, const tdl__part *part,
-		     const struct base *base, int64_t target, const tdl_commit_options *options,
-		     tdl__text *text, tdl_error *error)
+static int make_commit_text(tdl_table *table, enum tdl__change change, const tdl__part *part,
+			    const struct base *base, int64_t target,
+			    const tdl_commit_options *options, tdl__text *text, tdl_error *error)
 {
 	static const char *const names[] = { "APPEND", "OVERWRITE", "RESTORE" };
 
@@ -201,7 +201,7 @@ static int make_text(tdl_table *table, enum tdl__change change, const tdl__part 
 
 /* ---- The publish point --------------------------------------------------------------------- */
 
-static int cannot_write(const tdl__log *log, int why, const char *name, tdl_error *error)
+static int cannot_write_log(const tdl__log *log, int why, const char *name, tdl_error *error)
 {
 	return tdl__fail_errno(error, why, "cannot write %s/" TDL__LOG_DIR "/%s", log->table, name);
 }
@@ -217,7 +217,7 @@ static int write_temp(const tdl__log *log, int64_t version, const char *text, si
 	tdl__log_temp_name(name, version);
 	why = tdl__sys_open(log->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd);
 	if (why != 0)
-		return cannot_write(log, why, name, error);
+		return cannot_write_log(log, why, name, error);
 	if (owner)
 		r = tdl__table_set_owner(owner, fd, mode, error);
 	if (r == 0)
@@ -227,7 +227,7 @@ static int write_temp(const tdl__log *log, int64_t version, const char *text, si
 		tdl__table_set_future_mtime(fd);
 	if (r == 0 &&
 	    (why != 0 || (why = tdl__sys_fsync(fd)) != 0 || (why = tdl__sys_fstat(fd, st)) != 0))
-		r = cannot_write(log, why, name, error);
+		r = cannot_write_log(log, why, name, error);
 	if (r < 0)
 		tdl__sys_unlink(log->dir, name);
 	return r;
@@ -241,7 +241,7 @@ static int conflict(int64_t version, tdl_error *error)
 }
 
 /* Whether the name is the file that *st is of: 1 yes, 0 no, -1 nobody can say. */
-static int is_same(const tdl__log *log, const char *name, const struct stat *st)
+static int is_same_file(const tdl__log *log, const char *name, const struct stat *st)
 {
 	struct stat there;
 	int why = tdl__sys_stat(log->dir, name, &there);
@@ -316,8 +316,8 @@ static int unseen(int64_t version, const tdl_error *why, tdl_error *error)
  * under an error that only said it was not (over a network the answer to the first try can be
  * lost). CONFLICT: another commit has the name. NOT_FOUND: a vacuum took the temporary one.
  */
-static int take_name(const tdl__log *log, const char *temp, int64_t version, const struct stat *st,
-		     tdl_error *error)
+static int publish_link(const tdl__log *log, const char *temp, int64_t version,
+			const struct stat *st, tdl_error *error)
 {
 	char name[TDL__LOG_NAME_MAX];
 	int why, link_why, same;
@@ -328,7 +328,7 @@ static int take_name(const tdl__log *log, const char *temp, int64_t version, con
 		why = tdl__sys_rename(log->dir, temp, log->dir, name, false);
 	if (why == 0)
 		return 0;
-	same = is_same(log, name, st);
+	same = is_same_file(log, name, st);
 	if (same > 0)
 		return 0;
 	if (same < 0)
@@ -361,7 +361,7 @@ int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mod
 
 	if (r < 0)
 		return r;
-	r = take_name(log, temp, 0, &st, error);
+	r = publish_link(log, temp, 0, &st, error);
 	if (r == 0)
 		r = sync_log(log, 0, error);
 	tdl__sys_unlink(log->dir, temp);
@@ -541,7 +541,7 @@ static int refresh_head(tdl_table *table, const tdl__part *part, const tdl_commi
 }
 
 /* The longer, the more often nothing has changed: some four seconds in all. */
-static void pause_for(int again)
+static void pause_before_retry(int again)
 {
 	long ms = again > 8 ? UNSEEN_MS_MAX : (1L << again) >> 1;
 	struct timespec time = { .tv_nsec = ms * 1000000 };
@@ -551,9 +551,9 @@ static void pause_for(int again)
 }
 
 /* Under the publishing lock: tries version after version until one is ours. */
-static int commit(tdl_table *table, enum tdl__change change, const tdl__part *part, int64_t target,
-		  const tdl_commit_options *options, const struct stat *dir, int64_t *version,
-		  tdl_error *error)
+static int commit_change(tdl_table *table, enum tdl__change change, const tdl__part *part,
+			 int64_t target, const tdl_commit_options *options, const struct stat *dir,
+			 int64_t *version, tdl_error *error)
 {
 	const tdl__log *log = &table->history.log;
 	int64_t lost = -1;
@@ -569,7 +569,7 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 		if (r < 0)
 			return r;
 		*version = base.info.version + 1;
-		r = make_text(table, change, part, &base, target, options, &text, error);
+		r = make_commit_text(table, change, part, &base, target, options, &text, error);
 		if (r == 0)
 			r = write_temp(log, *version, text.p, text.n, tdl__table_file_mode(dir),
 				       table, temp, &st, error);
@@ -577,7 +577,7 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 			return r;
 		r = check_stop(options, error);
 		if (r == 0)
-			r = take_name(log, temp, *version, &st, error);
+			r = publish_link(log, temp, *version, &st, error);
 		tdl__sys_unlink(log->dir, temp);
 		if (r == 0)
 			tdl__history_committed(&table->history);
@@ -588,7 +588,7 @@ static int commit(tdl_table *table, enum tdl__change change, const tdl__part *pa
 		again = *version == lost ? again + 1 : 0;
 		if (again == UNSEEN_MAX)
 			return r == TDL_ERR_NOT_FOUND ? TDL_ERR_IO : r;
-		pause_for(again);
+		pause_before_retry(again);
 		lost = *version;
 	}
 }
@@ -618,7 +618,7 @@ int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int
 			return r;
 	}
 	pthread_mutex_lock(&table->publishing);
-	r = commit(table, change, part, target, options, &dir, &made, error);
+	r = commit_change(table, change, part, target, options, &dir, &made, error);
 	pthread_mutex_unlock(&table->publishing);
 	if (r < 0 && r != TDL_ERR_PUBLISHED) {
 		if (part)

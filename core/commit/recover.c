@@ -29,7 +29,8 @@ struct recovery {
 	int result;
 };
 
-static int open_staged(const struct recovery *recovery, const char *name, int *fd, struct stat *st)
+static int open_leftover(const struct recovery *recovery, const char *name, int *fd,
+			 struct stat *st)
 {
 	const int flags = O_NOFOLLOW | O_NONBLOCK;
 	int got CLEANUP(tdl__close_at) = -1;
@@ -57,7 +58,7 @@ static int take_over(struct recovery *recovery, const char *name, const char *st
 	tdl_staged *file;
 	tdl_left left;
 	struct stat st;
-	int why = open_staged(recovery, name, &fd, &st);
+	int why = open_leftover(recovery, name, &fd, &st);
 
 	/* Whatever else lies there is not ours to touch. */
 	if (why == ENOENT || why == ELOOP || why == ENXIO || why == EISDIR ||
@@ -142,7 +143,7 @@ static int recover_moved(struct recovery *recovery, const char *mark, const char
 	return recover_file(recovery, name, staged_name);
 }
 
-static bool collect(void *context, const char *name)
+static bool collect_name(void *context, const char *name)
 {
 	struct recovery *recovery = context;
 	const char *staged_name;
@@ -205,7 +206,7 @@ static void take_folder(struct recovery *recovery, const char *name, const struc
 	recovery->from = dead->dir;
 	recovery->owner = st.st_uid;
 	if (why == 0)
-		why = tdl__sys_list(dead->dir, collect, recovery);
+		why = tdl__sys_list(dead->dir, collect_name, recovery);
 	recover_files(recovery);
 	if (why == 0 && recovery->result == 0)
 		(void)tdl__sys_list(dead->dir, remove_about, recovery);
@@ -278,7 +279,7 @@ struct waiting {
 	int result;
 };
 
-static void tell(struct waiting *waiting, const char *staged_name)
+static void tell_waiting(struct waiting *waiting, const char *staged_name)
 {
 	char folder[4 * NAME_MAX + 1], name[4 * NAME_MAX + 1];
 
@@ -301,7 +302,7 @@ static bool tell_file(void *context, const char *name)
 		return true;
 	waiting->told.size = (uint64_t)st.st_size;
 	waiting->told.mtime = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
-	tell(waiting, staged_name);
+	tell_waiting(waiting, staged_name);
 	waiting->told.folder = folder;
 	return true;
 }
@@ -333,7 +334,7 @@ static bool tell_folder(void *context, const char *name)
 		why = tdl__sys_list(dir, tell_file, waiting);
 	/* Nobody but its user knows what is in it. */
 	if (why == EACCES)
-		tell(waiting, NULL);
+		tell_waiting(waiting, NULL);
 	return true;
 }
 

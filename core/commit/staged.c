@@ -29,7 +29,7 @@ int tdl_staged_detach(tdl_staged *file)
 }
 
 /* With the lock held. */
-static int open_again(tdl_staged *file)
+static int open_named_again(tdl_staged *file)
 {
 	const int flags = O_NOFOLLOW | O_NONBLOCK;
 	int dir = file->staging->dir, fd, why;
@@ -53,7 +53,7 @@ int tdl_staged_open(tdl_staged *file, tdl_error *error)
 	int why;
 
 	pthread_mutex_lock(&file->lock);
-	why = open_again(file);
+	why = open_named_again(file);
 	pthread_mutex_unlock(&file->lock);
 	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
 }
@@ -125,7 +125,7 @@ int tdl_staged_own(tdl_staged *file, unsigned uid, unsigned gid, unsigned mode, 
 	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
 }
 
-static int state_of(const struct stat *st, char *out, size_t size)
+static int stat_state(const struct stat *st, char *out, size_t size)
 {
 	return snprintf(out, size, "%" PRId64 " %" PRId64 ".%09ld\n", (int64_t)st->st_size,
 			(int64_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
@@ -138,11 +138,11 @@ int tdl_staged_refused(tdl_staged *file, const char *reason, tdl_error *error)
 	int why;
 
 	pthread_mutex_lock(&file->lock);
-	why = open_again(file);
+	why = open_named_again(file);
 	if (why == 0)
 		why = tdl__sys_fstat(file->fd, &st);
 	if (why == 0) {
-		(void)state_of(&st, state, sizeof state);
+		(void)stat_state(&st, state, sizeof state);
 		if (asprintf(&refused, "%s%.*s\n", state, TDL_MESSAGE_MAX, reason) < 0)
 			why = ENOMEM;
 	}
@@ -160,7 +160,7 @@ void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left
 	int fd CLEANUP(tdl__close_at) = -1;
 	char name[ABOUT_NAME_MAX], text[ABOUT_MAX + 1], state[80], *second;
 	unsigned uid, gid, mode;
-	size_t got = 0, n = (size_t)state_of(st, state, sizeof state);
+	size_t got = 0, n = (size_t)stat_state(st, state, sizeof state);
 
 	left->uid = st->st_uid;
 	left->gid = st->st_gid;

@@ -177,7 +177,7 @@ static int make_incoming(tdl_table *table, mode_t mode, tdl_error *error)
 
 /* Opens _incoming, made where it is missing: the table's mode and group, and the sticky bit, so
  * that several users of one table do not remove each other's folders. */
-static int open_incoming(tdl_table *table, int *fd, tdl_error *error)
+static int open_incoming_dir(tdl_table *table, int *fd, tdl_error *error)
 {
 	int got CLEANUP(tdl__close_at) = -1;
 	struct stat dir, st;
@@ -206,7 +206,7 @@ static int open_incoming(tdl_table *table, int *fd, tdl_error *error)
 	return 0;
 }
 
-static bool is_there(int dir, const char *name, int fd)
+static bool folder_has_file(int dir, const char *name, int fd)
 {
 	struct stat open, there;
 
@@ -247,7 +247,8 @@ static int make_folder(tdl_table *table, int incoming, const char *name, int *di
 		tdl__table_set_owner(table, locked, 0600, NULL);
 	if (why == 0)
 		why = lock(locked);
-	if (why == 0 && (!is_there(got, LOCK_FILE, locked) || !is_there(incoming, name, got)))
+	if (why == 0 &&
+	    (!folder_has_file(got, LOCK_FILE, locked) || !folder_has_file(incoming, name, got)))
 		why = ENOENT;
 	if (why != 0) {
 		if (locked >= 0)
@@ -287,8 +288,8 @@ static int renew(tdl_staging *staging)
 	int why = 0;
 
 	pthread_mutex_lock(&staging->renewing);
-	if (!is_there(staging->incoming, staging->name, staging->dir)) {
-		if (open_incoming(staging->table, &incoming, NULL) < 0)
+	if (!folder_has_file(staging->incoming, staging->name, staging->dir)) {
+		if (open_incoming_dir(staging->table, &incoming, NULL) < 0)
 			why = ENOENT;
 		if (why == 0)
 			why = make_any_folder(staging->table, incoming, name, &dir, &locked);
@@ -316,13 +317,13 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 		return tdl__fail(error, TDL_ERR_MISUSE, "%s was opened read-only", table->path);
 	/* One that is gone was an empty one that gave way to another's. */
 	for (int tries = 0;; tries++) {
-		r = open_incoming(table, &incoming, error);
+		r = open_incoming_dir(table, &incoming, error);
 		if (r < 0)
 			return r;
 		why = make_any_folder(table, incoming, name, &dir, &locked);
 		if (why == 0)
 			break;
-		if (tries == 5 || is_there(table->dir, TDL__INCOMING_DIR, incoming))
+		if (tries == 5 || folder_has_file(table->dir, TDL__INCOMING_DIR, incoming))
 			return tdl__cannot_stage(table, why, error);
 		close(tdl__steal_fd(&incoming));
 	}
@@ -393,13 +394,13 @@ static enum tdl__folder lock_folder(int incoming, const char *name, bool by_hand
 
 	if (open_dir(incoming, name, &dir) != 0)
 		return TDL__FOLDER_FOREIGN;
-	if (cannot_lock(dir, by_hand) || !is_there(incoming, name, dir))
+	if (cannot_lock(dir, by_hand) || !folder_has_file(incoming, name, dir))
 		return TDL__FOLDER_BUSY;
 	/* Over a network an exclusive lock wants a file that may be written. */
 	why = tdl__sys_open(dir, LOCK_FILE, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0, &file);
 	if (why == EROFS)
 		why = tdl__sys_open(dir, LOCK_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &file);
-	if (why == 0 && (cannot_lock(file, by_hand) || !is_there(dir, LOCK_FILE, file)))
+	if (why == 0 && (cannot_lock(file, by_hand) || !folder_has_file(dir, LOCK_FILE, file)))
 		return TDL__FOLDER_BUSY;
 	/* Its process died before it had made one; or it is no folder of ours. */
 	if (why != 0 && why != ENOENT)
@@ -548,7 +549,7 @@ int tdl__staged_secure(tdl_staged *file, bool *again, tdl_error *error)
 	int why;
 
 	*again = false;
-	if (!file->file_name || is_there(staging->dir, file->file_name, file->fd))
+	if (!file->file_name || folder_has_file(staging->dir, file->file_name, file->fd))
 		return 0;
 	why = renew(staging);
 	if (why == 0)

@@ -82,7 +82,7 @@ static int make_file(tdl_table *table, const struct stat *dir)
 	return why == EEXIST ? 0 : why;
 }
 
-static int open_file(tdl_table *table, const struct stat *dir, int *fd, struct stat *st)
+static int open_lock_file(tdl_table *table, const struct stat *dir, int *fd, struct stat *st)
 {
 	/* Over a network an exclusive lock wants a file that may be written. */
 	const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
@@ -211,7 +211,7 @@ static bool cannot_be_had(int why)
 	       why == EBADF || why == EACCES || why == EPERM;
 }
 
-static bool is_there(const tdl_table *table, const struct stat *st)
+static bool table_has_lock(const tdl_table *table, const struct stat *st)
 {
 	struct stat there;
 
@@ -233,13 +233,13 @@ static void lock_directory(const tdl_table *table, int operation, struct tdl__ta
 static int try_lock(tdl_table *table, const struct stat *dir, int operation, int64_t *way,
 		    struct tdl__table_lock *lock, struct stat *st)
 {
-	int why = open_file(table, dir, &lock->file, st);
+	int why = open_lock_file(table, dir, &lock->file, st);
 
 	if (why == 0 && operation == LOCK_SH && st->st_size > 0)
 		give_way(lock->file, way);
 	if (why == 0)
 		why = tdl__sys_lock(lock->file, operation | LOCK_NB);
-	if (why == 0 && !is_there(table, st))
+	if (why == 0 && !table_has_lock(table, st))
 		why = ESTALE;
 	return why;
 }
@@ -251,15 +251,15 @@ static void close_file(struct tdl__table_lock *lock)
 	lock->file = -1;
 }
 
-static void give_up(struct tdl__table_lock *lock)
+static void release_lock(struct tdl__table_lock *lock)
 {
 	if (lock->asked && lock->file >= 0)
 		tdl__sys_put(lock->file, "", 0);
 	close_file(lock);
 }
 
-static int take(tdl_table *table, int operation, const tdl_commit_options *options,
-		struct tdl__table_lock *lock, tdl_error *error)
+static int take_lock(tdl_table *table, int operation, const tdl_commit_options *options,
+		     struct tdl__table_lock *lock, tdl_error *error)
 {
 	const int64_t end = steady_ms() + tdl__table_lock_wait;
 	struct stat dir, st;
@@ -302,7 +302,7 @@ static int take(tdl_table *table, int operation, const tdl_commit_options *optio
 		pause_ms(step);
 	}
 	if (r < 0 || why != 0)
-		give_up(lock);
+		release_lock(lock);
 	if (r == 0)
 		lock_directory(table, operation, lock);
 	return r;
@@ -311,17 +311,17 @@ static int take(tdl_table *table, int operation, const tdl_commit_options *optio
 int tdl__table_lock(tdl_table *table, const tdl_commit_options *options,
 		    struct tdl__table_lock *lock, tdl_error *error)
 {
-	return take(table, LOCK_SH, options, lock, error);
+	return take_lock(table, LOCK_SH, options, lock, error);
 }
 
 int tdl__table_lock_alone(tdl_table *table, struct tdl__table_lock *lock, tdl_error *error)
 {
-	return take(table, LOCK_EX, NULL, lock, error);
+	return take_lock(table, LOCK_EX, NULL, lock, error);
 }
 
 void tdl__table_unlock(struct tdl__table_lock *lock)
 {
-	give_up(lock);
+	release_lock(lock);
 	if (lock->dir >= 0)
 		close(lock->dir);
 	*lock = TDL__TABLE_UNLOCKED;

@@ -141,7 +141,7 @@ static bool see_temp(void *context, const char *name)
 	return true;
 }
 
-static bool see_staged(void *context, const char *name)
+static bool collect_staged(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;
 	const char *staged_name;
@@ -176,7 +176,7 @@ static void see_marks(struct vacuum *vacuum, const char *name)
 		tdl__sys_list(dir, see_mark, vacuum);
 }
 
-static bool see_folder(void *context, const char *name)
+static bool collect_folder(void *context, const char *name)
 {
 	struct vacuum *vacuum = context;
 	struct tdl__dead dead CLEANUP(tdl__dead_close) = TDL__DEAD_NONE;
@@ -195,7 +195,7 @@ static bool see_folder(void *context, const char *name)
 	}
 	vacuum->folders[vacuum->folder_count++] = folder;
 	vacuum->folder = dead.dir;
-	tdl__sys_list(dead.dir, see_staged, vacuum);
+	tdl__sys_list(dead.dir, collect_staged, vacuum);
 	sort(&vacuum->folders[vacuum->folder_count - 1].files);
 	return true;
 }
@@ -281,7 +281,7 @@ static bool is_moved(const struct vacuum *vacuum, const char *part)
 	       bsearch(&part, vacuum->moved.items, vacuum->moved.count, sizeof part, by_name);
 }
 
-static int collect(struct vacuum *vacuum, tdl_error *error)
+static int collect_orphans(struct vacuum *vacuum, tdl_error *error)
 {
 	tdl_table *table = vacuum->table;
 	struct names *parts = &vacuum->parts;
@@ -293,7 +293,7 @@ static int collect(struct vacuum *vacuum, tdl_error *error)
 	if (why == 0 &&
 	    tdl__sys_open(table->dir, TDL__INCOMING_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
 			  &vacuum->incoming) == 0)
-		why = tdl__sys_list(vacuum->incoming, see_folder, vacuum);
+		why = tdl__sys_list(vacuum->incoming, collect_folder, vacuum);
 	if (why != 0)
 		return tdl__fail_errno(error, why, "cannot list %s", table->path);
 	sort(parts);
@@ -440,7 +440,7 @@ int tdl_table_vacuum(tdl_table *table, const tdl_vacuum_options *options,
 	r = tdl__table_replayed(table, &vacuum.table, error);
 	vacuum.added.table = vacuum.table;
 	if (r == 0)
-		r = collect(&vacuum, error);
+		r = collect_orphans(&vacuum, error);
 	if (r == 0)
 		r = sweep(&vacuum, &vacuum.parts, vacuum.table->dir, "", error);
 	if (r == 0)

@@ -35,7 +35,7 @@ struct tdl__validator {
 	uint32_t whole; /* of all full blocks */
 };
 
-static int cannot_write(const tdl__validator *validator, int why, tdl_error *error)
+static int cannot_write_staged(const tdl__validator *validator, int why, tdl_error *error)
 {
 	return tdl__fail_errno(error, why, "cannot write to %s/" TDL__INCOMING_DIR,
 			       validator->staging->table->path);
@@ -51,10 +51,10 @@ static int start_file(tdl__validator *validator, tdl_error *error)
 	if (r < 0 || validator->size == 0)
 		return r;
 	why = tdl__sys_copy(validator->source->fd, validator->file->fd, validator->size);
-	return why == 0 ? 0 : cannot_write(validator, why, error);
+	return why == 0 ? 0 : cannot_write_staged(validator, why, error);
 }
 
-static bool end_block(tdl__validator *validator, uint64_t n)
+static bool end_sum_block(tdl__validator *validator, uint64_t n)
 {
 	size_t count = validator->count;
 
@@ -84,7 +84,7 @@ static bool sum_blocks(tdl__validator *validator, const char *bytes, size_t n)
 		validator->crc = tdl__crc32c(validator->crc, bytes, part);
 		validator->lines += (uint32_t)tdl__count_newlines(bytes, part);
 		validator->size += part;
-		if (validator->size % TDL__BLOCK == 0 && !end_block(validator, TDL__BLOCK))
+		if (validator->size % TDL__BLOCK == 0 && !end_sum_block(validator, TDL__BLOCK))
 			return false;
 		bytes += part;
 		n -= part;
@@ -102,7 +102,7 @@ static int write_rows(void *context, const char *bytes, size_t n, bool verbatim,
 	if (r < 0)
 		return r;
 	if (validator->file && (why = tdl__sys_write(validator->file->fd, bytes, n)) != 0)
-		return cannot_write(validator, why, error);
+		return cannot_write_staged(validator, why, error);
 	return sum_blocks(validator, bytes, n) ? 0 : tdl__fail_nomem(error);
 }
 
@@ -252,7 +252,7 @@ int tdl__validator_finish(tdl__validator *validator, tdl__part *part, tdl_staged
 	if (r == 0 && !validator->file && !tdl__rows_verbatim(validator->rows))
 		r = start_file(validator, error);
 	if (r == 0 && validator->size % TDL__BLOCK != 0 &&
-	    !end_block(validator, validator->size % TDL__BLOCK))
+	    !end_sum_block(validator, validator->size % TDL__BLOCK))
 		r = tdl__fail_nomem(error);
 	if (r < 0)
 		return r;

@@ -56,7 +56,7 @@ static int bad(tdl_error *error, const char *what)
 
 /* A string that tdl__json_valid() accepted, through cJSON: it cuts long numbers, so it gets nothing
  * else. NULL with *code set where it cannot hold it: a lone surrogate, or no memory. */
-static cJSON *parse(tdl__span text, int *code, tdl_error *error)
+static cJSON *parse_json(tdl__span text, int *code, tdl_error *error)
 {
 	char *copy CLEANUP(tdl__free_at) = malloc(text.n + 1);
 	const char *end;
@@ -111,7 +111,7 @@ static int keep_string(tdl__commit *commit, tdl__span value, size_t *at, size_t 
 		cJSON *json CLEANUP(delete_json) = NULL;
 		int r = 0;
 
-		json = parse(value, &r, error);
+		json = parse_json(value, &r, error);
 		if (!json)
 			return r;
 		tdl__text_add(&commit->strings, json->valuestring, strlen(json->valuestring));
@@ -316,7 +316,7 @@ static int read_blocks(tdl__commit *commit, tdl__action *action, tdl__span block
 	return sums_agree(&sums, action->size) ? 0 : bad(error, wrong);
 }
 
-static int read_file(tdl__commit *commit, tdl__span file, bool is_add, tdl_error *error)
+static int read_file_action(tdl__commit *commit, tdl__span file, bool is_add, tdl_error *error)
 {
 	enum {
 		PATH,
@@ -491,9 +491,9 @@ int tdl__commit_line(tdl__commit *commit, tdl__span line, bool first, tdl_error 
 	if (r == 0 && values[METADATA].p)
 		r = read_metadata(commit, values[METADATA], error);
 	if (r == 0 && values[ADD].p)
-		r = read_file(commit, values[ADD], true, error);
+		r = read_file_action(commit, values[ADD], true, error);
 	if (r == 0 && values[REMOVE].p)
-		r = read_file(commit, values[REMOVE], false, error);
+		r = read_file_action(commit, values[REMOVE], false, error);
 	return r;
 }
 

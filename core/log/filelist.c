@@ -83,7 +83,7 @@ static uint64_t numbers_for(uint64_t size, unsigned flags)
 	return tdl__block_count(size) * ((flags & TDL__FILE_ROWS) != 0 ? 2 : 1);
 }
 
-static bool reserve(tdl__filelist *files, const tdl__file_key *key, unsigned flags)
+static bool reserve_files(tdl__filelist *files, const tdl__file_key *key, unsigned flags)
 {
 	size_t n = files->count + 1;
 
@@ -103,13 +103,13 @@ static bool reserve(tdl__filelist *files, const tdl__file_key *key, unsigned fla
 }
 
 /* Takes the numbers of its blocks (at blocks->numbers) on success. */
-static bool add(tdl__filelist *files, const tdl__file_key *key, uint64_t size, uint64_t records,
-		uint32_t crc, unsigned flags, const tdl__blocks *blocks)
+static bool add_file(tdl__filelist *files, const tdl__file_key *key, uint64_t size,
+		     uint64_t records, uint32_t crc, unsigned flags, const tdl__blocks *blocks)
 {
 	size_t n = files->count;
 	char *path = NULL;
 
-	if (!reserve(files, key, flags))
+	if (!reserve_files(files, key, flags))
 		return false;
 	if (key->named) {
 		path = strdup(key->named);
@@ -157,7 +157,7 @@ bool tdl__filelist_add(tdl__filelist *files, const tdl__file_key *key, uint64_t 
 		if (sums->rows)
 			memcpy(blocks.numbers + count, sums->rows, count * sizeof(uint32_t));
 	}
-	if (add(files, key, size, records, sums->crc, flags, &blocks))
+	if (add_file(files, key, size, records, sums->crc, flags, &blocks))
 		return true;
 	free(blocks.numbers);
 	return false;
@@ -187,8 +187,8 @@ bool tdl__filelist_add_again(tdl__filelist *files, uint64_t index, uint64_t reco
 	if ((files->flags[index] & TDL__FILE_BLOCKS) != 0)
 		blocks = *blocks_of(files, index);
 	blocks.shared = true;
-	return add(files, &key, tdl__filelist_size(files, index), records, files->crcs[index],
-		   files->flags[index], &blocks);
+	return add_file(files, &key, tdl__filelist_size(files, index), records, files->crcs[index],
+			files->flags[index], &blocks);
 }
 
 tdl__sums tdl__filelist_sums(const tdl__filelist *files, uint64_t index)
@@ -203,7 +203,7 @@ tdl__sums tdl__filelist_sums(const tdl__filelist *files, uint64_t index)
 	return sums;
 }
 
-static void drop_slots(tdl__filelist *files)
+static void free_slots(tdl__filelist *files)
 {
 	free(files->slots);
 	files->slots = NULL;
@@ -227,7 +227,7 @@ void tdl__filelist_cut(tdl__filelist *files, size_t count)
 		}
 	}
 	if (files->hashed > count)
-		drop_slots(files);
+		free_slots(files);
 	files->count = count;
 }
 
@@ -243,7 +243,7 @@ void tdl__filelist_trim(tdl__filelist *files)
 }
 
 /* The slot for a name and size: 0, or of a file with both. */
-static uint64_t *slot_of(const tdl__filelist *files, const tdl__file_key *key, uint64_t size)
+static uint64_t *sums_slot(const tdl__filelist *files, const tdl__file_key *key, uint64_t size)
 {
 	size_t mask = files->slot_count - 1, at = tdl__file_key_hash(key) & mask;
 
@@ -278,7 +278,7 @@ static bool grow_slots(tdl__filelist *files)
 		if (old[i] == 0)
 			continue;
 		key = tdl__filelist_key(files, old[i] - 1);
-		*slot_of(files, &key, tdl__filelist_size(files, old[i] - 1)) = old[i];
+		*sums_slot(files, &key, tdl__filelist_size(files, old[i] - 1)) = old[i];
 	}
 	free(old);
 	return true;
@@ -296,11 +296,11 @@ bool tdl__filelist_find_sums(tdl__filelist *files, const tdl__file_key *key, uin
 		if (!grow_slots(files))
 			return false;
 		other = tdl__filelist_key(files, files->hashed);
-		slot = slot_of(files, &other, tdl__filelist_size(files, files->hashed));
+		slot = sums_slot(files, &other, tdl__filelist_size(files, files->hashed));
 		files->slots_used += *slot == 0;
 		*slot = files->hashed + 1;
 	}
-	*index = files->slot_count > 0 ? *slot_of(files, key, size) - 1 : UINT64_MAX;
+	*index = files->slot_count > 0 ? *sums_slot(files, key, size) - 1 : UINT64_MAX;
 	return true;
 }
 

@@ -446,7 +446,7 @@ static int walk_on(struct walk *walk, tdl_error *error)
 }
 
 /* Reads commits one after the other until there is none. NOT_FOUND is the good end. */
-static int follow(tdl__history *history, tdl_error *error)
+static int follow_log(tdl__history *history, tdl_error *error)
 {
 	struct walk walk = { .history = history, .again = history->count > 0 };
 	int r = walk_on(&walk, error);
@@ -481,7 +481,7 @@ static int check_gap(tdl__history *history, tdl_error *error)
 			return far ? gap(history, TDL__FAR_VERSION, error) : 0;
 		if (versions[0] != head + 1)
 			return gap(history, versions[0], error);
-		r = follow(history, error);
+		r = follow_log(history, error);
 		if (r != TDL_ERR_NOT_FOUND)
 			return r;
 		/* Listed, not found, and nothing was added: it went away again. */
@@ -502,7 +502,7 @@ static int refresh(tdl__history *history, bool listed, tdl_error *error)
 			*error = history->damage;
 		return TDL_ERR_CORRUPT;
 	}
-	r = follow(history, error);
+	r = follow_log(history, error);
 	if (r == TDL_ERR_NOT_FOUND)
 		r = first || again || listed ? check_gap(history, error) : 0;
 	/* Not before: where looking failed, nothing is known to be whole. */

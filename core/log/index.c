@@ -112,7 +112,7 @@ static void add_text(tdl__text *text, const char *string)
 	tdl__text_add(text, string, strlen(string) + 1);
 }
 
-static void make_text(const tdl__history *history, tdl__text *text)
+static void make_index_text(const tdl__history *history, tdl__text *text)
 {
 	for (size_t i = 0; i < history->files.named_count; i++)
 		add_text(text, history->files.named[i].path);
@@ -128,7 +128,7 @@ static void make_text(const tdl__history *history, tdl__text *text)
 	}
 }
 
-static bool write_all(int fd, const struct header *header, const struct section *all)
+static bool write_sections(int fd, const struct header *header, const struct section *all)
 {
 	if (tdl__sys_write(fd, header, sizeof *header) != 0)
 		return false;
@@ -154,7 +154,7 @@ static bool set_apart(const tdl__history *history, struct apart *apart)
 	for (size_t i = 0; i < files->named_count; i++)
 		apart->named[i] = files->named[i].index;
 	tdl__filelist_save_blocks(files, apart->blocks, apart->numbers);
-	make_text(history, &apart->text);
+	make_index_text(history, &apart->text);
 	return !apart->text.failed;
 }
 
@@ -195,7 +195,7 @@ static bool write_index(tdl__history *history, int fd)
 	for (int i = 0; i < SECTIONS; i++)
 		header.body_crc = tdl__crc32c(header.body_crc, all[i].p, all[i].bytes);
 	header.header_crc = tdl__crc32c(0, &header, offsetof(struct header, header_crc));
-	return write_all(fd, &header, all);
+	return write_sections(fd, &header, all);
 }
 
 bool tdl__index_save(tdl__history *history, int dir, const char *name)

@@ -42,7 +42,7 @@ enum {
 };
 
 /* Writes a number to the end of `digits`; returns where it begins. */
-static const char *spell(char digits[DIGITS], uint64_t number)
+static const char *spell_number(char digits[DIGITS], uint64_t number)
 {
 	char *at = digits + DIGITS;
 
@@ -56,7 +56,7 @@ static const char *spell(char digits[DIGITS], uint64_t number)
 static void add_number(tdl__text *text, uint64_t number)
 {
 	char digits[DIGITS];
-	const char *at = spell(digits, number);
+	const char *at = spell_number(digits, number);
 
 	tdl__text_add(text, at, (size_t)(digits + DIGITS - at));
 }
@@ -72,7 +72,7 @@ static size_t length_of(uint64_t number)
 {
 	char digits[DIGITS];
 
-	return (size_t)(digits + DIGITS - spell(digits, number));
+	return (size_t)(digits + DIGITS - spell_number(digits, number));
 }
 
 static size_t length_of_signed(int64_t number)
@@ -102,7 +102,7 @@ size_t tdl__record_length(const tdl__record *record, size_t others)
 	       record->schema.n + others;
 }
 
-static void add(tdl__text *text, const char *string)
+static void add_string(tdl__text *text, const char *string)
 {
 	tdl__text_add(text, string, strlen(string));
 }
@@ -111,33 +111,33 @@ void tdl__record_write(tdl__text *text, const tdl__record *record, tdl__span inf
 {
 	tdl__span key, value;
 
-	add(text, VERSION);
+	add_string(text, VERSION);
 	add_signed(text, record->version);
-	add(text, OPERATION);
+	add_string(text, OPERATION);
 	tdl__text_quote(text, record->operation, strlen(record->operation));
-	add(text, TIMESTAMP);
+	add_string(text, TIMESTAMP);
 	add_signed(text, record->timestamp);
-	add(text, READ_VERSION);
+	add_string(text, READ_VERSION);
 	if (record->read_version < 0)
-		add(text, "null");
+		add_string(text, "null");
 	else
 		add_signed(text, record->read_version);
-	add(text, FILES);
+	add_string(text, FILES);
 	add_number(text, record->files);
-	add(text, ROWS);
+	add_string(text, ROWS);
 	add_number(text, record->rows);
-	add(text, SIZE);
+	add_string(text, SIZE);
 	add_number(text, record->bytes);
-	add(text, SCHEMA);
+	add_string(text, SCHEMA);
 	tdl__text_add(text, record->schema.p, record->schema.n);
 	/* Byte for byte. */
 	while (tdl__json_next(&info, &key, &value)) {
 		if (tdl__record_leaves_out(key))
 			continue;
-		add(text, ",");
+		add_string(text, ",");
 		tdl__text_add(text, key.p, key.n);
-		add(text, ":");
+		add_string(text, ":");
 		tdl__text_add(text, value.p, value.n);
 	}
-	add(text, END);
+	add_string(text, END);
 }

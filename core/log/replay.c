@@ -20,8 +20,8 @@ static const uint32_t nowhere = UINT32_MAX;
  * out, `names` says where the name of each position is in the array; else the positions are those
  * of the newest list.
  */
-static uint32_t *slot_of(const tdl__history *history, const uint64_t *names,
-			 const tdl__file_key *key)
+static uint32_t *position_slot(const tdl__history *history, const uint64_t *names,
+			       const tdl__file_key *key)
 {
 	uint64_t first = history->files.lists[history->files.list_count - 1].first;
 	size_t mask = history->slot_count - 1, at = tdl__file_key_hash(key) & mask;
@@ -39,7 +39,7 @@ static uint32_t *slot_of(const tdl__history *history, const uint64_t *names,
 	}
 }
 
-static void drop_slots(tdl__history *history)
+static void free_slots(tdl__history *history)
 {
 	free(history->slots);
 	history->slots = NULL;
@@ -68,7 +68,7 @@ static bool ensure_slots(tdl__history *history, uint32_t count, size_t more)
 	for (uint32_t i = 0; i < count; i++) {
 		tdl__file_key key = tdl__filelist_key(&history->files, first + i);
 
-		*slot_of(history, NULL, &key) = i + 1;
+		*position_slot(history, NULL, &key) = i + 1;
 	}
 	return true;
 }
@@ -114,7 +114,7 @@ static bool only_extends(const tdl__history *history, const tdl__commit *commit)
 	for (size_t i = 0; i < commit->count; i++) {
 		tdl__file_key key = action_key(commit, &commit->actions[i]);
 
-		if (*slot_of(history, NULL, &key) != 0)
+		if (*position_slot(history, NULL, &key) != 0)
 			return false;
 	}
 	return true;
@@ -137,7 +137,7 @@ static int extend(tdl__history *history, const tdl__commit *commit, tdl__version
 	for (size_t i = 0; i < commit->count && r == 1; i++) {
 		const tdl__action *action = &commit->actions[i];
 		tdl__file_key key = action_key(commit, action);
-		uint32_t *slot = slot_of(history, NULL, &key);
+		uint32_t *slot = position_slot(history, NULL, &key);
 
 		if (*slot != 0)
 			r = 0;
@@ -157,7 +157,7 @@ static int extend(tdl__history *history, const tdl__commit *commit, tdl__version
 		tdl__filelist_resolve_eol(files, list, count);
 	} else {
 		tdl__filelist_cut(files, before);
-		drop_slots(history);
+		free_slots(history);
 	}
 	return r;
 }
@@ -177,7 +177,7 @@ static int work_out(tdl__history *history, const tdl__commit *commit, struct wor
 	for (size_t i = 0; i < commit->count; i++) {
 		const tdl__action *action = &commit->actions[i];
 		tdl__file_key key = action_key(commit, action);
-		uint32_t *slot = slot_of(history, work->names, &key);
+		uint32_t *slot = position_slot(history, work->names, &key);
 		uint64_t added = history->files.count;
 
 		if (!action->is_add) {
@@ -267,7 +267,7 @@ static int replace(tdl__history *history, const tdl__commit *commit, tdl__versio
 		r = start_list(history, &work, before, version, error);
 	if (r < 0)
 		tdl__filelist_cut(&history->files, before);
-	drop_slots(history);
+	free_slots(history);
 	return r;
 }
 

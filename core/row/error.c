@@ -128,7 +128,7 @@ static bool is_text(const char *p, const char *end, const char *text)
 }
 
 /* What stands at p, where something else is due, in words. */
-static void describe(char *out, size_t cap, const char *p, const char *end)
+static void describe_text(char *out, size_t cap, const char *p, const char *end)
 {
 	char shown[SHOWN];
 	size_t word = word_length(p, end);
@@ -164,7 +164,7 @@ static int fail_object(const char *p, const char *end, const char *where, uint64
 		if (behind && !tdl__is_word(*behind))
 			snprintf(got, sizeof got, "%s", kind_of(*p));
 		else
-			describe(got, sizeof got, p, end);
+			describe_text(got, sizeof got, p, end);
 	}
 	return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 			    "%s: expected an object, got %s; %s", where, got, one_object);
@@ -212,7 +212,7 @@ static int fail_syntax(const struct tdl__row_error *row_error, const char *end, 
 				    "%s: byte %" PRIu64 ": a CR alone does not end a line; "
 				    "convert the file with: tr '\\r' '\\n'",
 				    where, column);
-	describe(got, sizeof got, at, end);
+	describe_text(got, sizeof got, at, end);
 	return tdl__fail_at(error, TDL_ERR_SCHEMA, -1, number, column,
 			    "%s: byte %" PRIu64 ": expected %s, got %s", where, column,
 			    row_error->expected, got);

@@ -61,7 +61,7 @@ char *tdl__schema_json(const tdl_schema *schema, size_t *length)
 /* ---- Lookup ------------------------------------------------------------------------------- */
 
 /* The slot that holds the name or the free one where it belongs. */
-static size_t *slot_of(const tdl_schema *schema, const char *name, size_t length)
+static size_t *column_slot(const tdl_schema *schema, const char *name, size_t length)
 {
 	size_t i = (size_t)tdl__hash(name, length);
 
@@ -81,13 +81,13 @@ ptrdiff_t tdl__schema_find(const tdl_schema *schema, const char *name, size_t le
 {
 	if (schema->count == 0)
 		return -1;
-	return (ptrdiff_t)*slot_of(schema, name, length) - 1;
+	return (ptrdiff_t)*column_slot(schema, name, length) - 1;
 }
 
 /* ---- Building ----------------------------------------------------------------------------- */
 
 /* Makes room for one more column; the slots stay at most half full. */
-static bool reserve(tdl_schema *schema)
+static bool reserve_columns(tdl_schema *schema)
 {
 	size_t room, slot_count;
 	struct tdl__column *columns;
@@ -109,7 +109,7 @@ static bool reserve(tdl_schema *schema)
 	schema->slots = slots;
 	schema->slot_mask = slot_count - 1;
 	for (size_t i = 0; i < schema->count; i++)
-		*slot_of(schema, columns[i].name, columns[i].name_length) = i + 1;
+		*column_slot(schema, columns[i].name, columns[i].name_length) = i + 1;
 	return true;
 }
 
@@ -163,9 +163,9 @@ int tdl__schema_add(tdl_schema **schema, const char *name, size_t length, enum t
 			return tdl__fail_nomem(error);
 		*schema = s;
 	}
-	if (!reserve(s) || !make_column(&s->columns[s->count], name, length, type))
+	if (!reserve_columns(s) || !make_column(&s->columns[s->count], name, length, type))
 		return tdl__fail_nomem(error);
-	*slot_of(s, name, length) = s->count + 1;
+	*column_slot(s, name, length) = s->count + 1;
 	s->count++;
 	return 0;
 }

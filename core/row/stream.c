@@ -423,7 +423,7 @@ static int take_chunk(tdl__rows *rows, const char *p, size_t n, tdl_error *error
 }
 
 /* The first bytes are there, all of them or enough. */
-static int start(tdl__rows *rows, tdl_error *error)
+static int start_input(tdl__rows *rows, tdl_error *error)
 {
 	const char *foreign = tdl__sniff(rows->head, rows->head_used);
 	char name[256];
@@ -457,7 +457,7 @@ int tdl__rows_feed(tdl__rows *rows, const char *bytes, size_t n, tdl_error *erro
 		n -= take;
 		if (rows->head_used < sizeof rows->head)
 			return 0;
-		rc = start(rows, error);
+		rc = start_input(rows, error);
 		if (rc < 0)
 			return rc;
 	}
@@ -470,7 +470,7 @@ int tdl__rows_finish(tdl__rows *rows, tdl_error *error)
 	int rc = 0;
 
 	if (!rows->started)
-		rc = start(rows, error);
+		rc = start_input(rows, error);
 	if (rc == 0 && rows->partial_used > 0) {
 		/* The newline put out behind it is not in the input. */
 		rows->verbatim = false;

@@ -60,7 +60,7 @@ static int by_index(const void *a, const void *b)
 }
 
 /* Of two files of one name: unless the log says that they are not as long, or have other bytes. */
-static bool is_same(const struct named *a, const struct named *b)
+static bool is_same_named(const struct named *a, const struct named *b)
 {
 	return a->size == b->size && (!a->has_crc || !b->has_crc || a->crc == b->crc);
 }
@@ -116,7 +116,7 @@ static void drop_common(struct list *left, struct list *right)
 		struct named *a = &left->files[i], *b = &right->files[j];
 		int order = i == left->count ? 1 : j == right->count ? -1 : by_path(a, b);
 
-		if (order == 0 && is_same(a, b)) {
+		if (order == 0 && is_same_named(a, b)) {
 			free(a->path);
 			free(b->path);
 			i++;

@@ -66,7 +66,7 @@ static tdl__right *right_of(const tdl__filecache *cache, const tdl__identity *wh
 }
 
 /* With the lock held: before a file is closed. Without memory it is compared again. */
-static void remember(tdl__filecache *cache, tdl__open_file *file)
+static void remember_file(tdl__filecache *cache, tdl__open_file *file)
 {
 	tdl__identity what;
 
@@ -109,7 +109,7 @@ void tdl__filecache_free(tdl__filecache *cache)
 	cache->slots = NULL;
 }
 
-static tdl__open_file **slot_of(tdl__filecache *cache, const tdl__file_key *key)
+static tdl__open_file **file_slot(tdl__filecache *cache, const tdl__file_key *key)
 {
 	return &cache->slots[tdl__file_key_hash(key) & (cache->slot_count - 1)];
 }
@@ -125,7 +125,7 @@ static void unlist(tdl__filecache *cache, tdl__open_file *file)
 /* Takes a file out of its slot, so that it is found no more. */
 static void forget(tdl__filecache *cache, tdl__open_file *file)
 {
-	for (tdl__open_file **at = slot_of(cache, &file->key); *at; at = &(*at)->next) {
+	for (tdl__open_file **at = file_slot(cache, &file->key); *at; at = &(*at)->next) {
 		if (*at == file) {
 			*at = file->next;
 			cache->count--;
@@ -143,7 +143,7 @@ static bool evict(tdl__filecache *cache)
 		return false;
 	unlist(cache, file);
 	forget(cache, file);
-	remember(cache, file);
+	remember_file(cache, file);
 	free_file(file);
 	return true;
 }
@@ -174,8 +174,8 @@ static int check_stat(const tdl__filecache *cache, const char *path, int why, co
 	return 0;
 }
 
-static int open_file(tdl__filecache *cache, const char *path, uint64_t size, int *fd,
-		     struct stat *st, tdl_error *error)
+static int open_data_file(tdl__filecache *cache, const char *path, uint64_t size, int *fd,
+			  struct stat *st, tdl_error *error)
 {
 	int got CLEANUP(tdl__close_at) = -1;
 	int why = tdl__sys_open_beneath(cache->dir, path, &got, st);
@@ -209,10 +209,10 @@ static bool is_promised(const tdl__open_file *file, uint64_t size, const tdl__su
 }
 
 /* With the lock held: takes a file that is open already. */
-static tdl__open_file *take(tdl__filecache *cache, const tdl__file_key *key, uint64_t size,
-			    const tdl__sums *sums)
+static tdl__open_file *take_file(tdl__filecache *cache, const tdl__file_key *key, uint64_t size,
+				 const tdl__sums *sums)
 {
-	for (tdl__open_file *file = *slot_of(cache, key); file; file = file->next) {
+	for (tdl__open_file *file = *file_slot(cache, key); file; file = file->next) {
 		if (!is_promised(file, size, sums) || !tdl__file_key_equal(&file->key, key))
 			continue;
 		if (file->holders++ == 0)
@@ -234,7 +234,7 @@ static int open_for_cache(tdl__filecache *cache, const tdl__file_key *key, uint6
 	tdl__file_key_path(key, path);
 	if (key->named && !(file->key.named = file->named = strdup(path)))
 		return tdl__fail_nomem(error);
-	r = open_file(cache, path, size, &file->fd, &file->st, error);
+	r = open_data_file(cache, path, size, &file->fd, &file->st, error);
 	if (r == 0 && sums->has_crc &&
 	    !tdl__verify_init(&file->verify, &cache->spares, size, sums, &file->st,
 			      is_right(cache, &file->st, sums->crc)))
@@ -249,7 +249,7 @@ int tdl__filecache_get(tdl__filecache *cache, const tdl__file_key *key, uint64_t
 	int r;
 
 	pthread_mutex_lock(&cache->lock);
-	file = take(cache, key, size, sums);
+	file = take_file(cache, key, size, sums);
 	pthread_mutex_unlock(&cache->lock);
 	if (file) {
 		*out = file;
@@ -264,7 +264,7 @@ int tdl__filecache_get(tdl__filecache *cache, const tdl__file_key *key, uint64_t
 		return r;
 	}
 	pthread_mutex_lock(&cache->lock);
-	other = take(cache, key, size, sums);
+	other = take_file(cache, key, size, sums);
 	if (other) {
 		/* Another thread was faster. */
 		free_file(file);
@@ -272,8 +272,8 @@ int tdl__filecache_get(tdl__filecache *cache, const tdl__file_key *key, uint64_t
 	} else {
 		while (cache->count >= cache->max && evict(cache))
 			;
-		file->next = *slot_of(cache, key);
-		*slot_of(cache, key) = file;
+		file->next = *file_slot(cache, key);
+		*file_slot(cache, key) = file;
 		cache->count++;
 	}
 	pthread_mutex_unlock(&cache->lock);
@@ -304,7 +304,7 @@ int tdl__filecache_open(tdl__filecache *cache, const tdl__file_key *key, uint64_
 	struct stat st;
 
 	tdl__file_key_path(key, path);
-	return open_file(cache, path, size, fd, &st, error);
+	return open_data_file(cache, path, size, fd, &st, error);
 }
 
 int tdl__filecache_stat(tdl__filecache *cache, const tdl__file_key *key, uint64_t size,
@@ -318,7 +318,7 @@ int tdl__filecache_stat(tdl__filecache *cache, const tdl__file_key *key, uint64_
 	tdl__file_key_path(key, path);
 	/* A link on the way to it would not be seen. */
 	if (strchr(path, '/'))
-		return open_file(cache, path, size, &fd, &st, error);
+		return open_data_file(cache, path, size, &fd, &st, error);
 	why = tdl__sys_stat(cache->dir, path, &st);
 	if (why == 0)
 		why = S_ISLNK(st.st_mode) ? ELOOP : tdl__sys_readable(cache->dir, path);

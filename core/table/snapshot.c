@@ -85,8 +85,8 @@ static int in_version(const tdl_snapshot *snapshot, int r, const tdl_error *why,
 	return r;
 }
 
-static void describe(const tdl__filelist *files, const tdl__version *version, uint64_t nth,
-		     struct piece *piece)
+static void describe_piece(const tdl__filelist *files, const tdl__version *version, uint64_t nth,
+			   struct piece *piece)
 {
 	uint64_t index = files->lists[version->list].first + nth;
 
@@ -101,8 +101,8 @@ static void describe(const tdl__filelist *files, const tdl__version *version, ui
 
 /* Reads n bytes of a file. A server may have forgotten it under the handle it was opened by, and
  * know it under another: so once more, from its name. */
-static int read_file(tdl_snapshot *snapshot, const struct piece *piece, void *out, size_t n,
-		     uint64_t at, tdl_error *error)
+static int read_file_bytes(tdl_snapshot *snapshot, const struct piece *piece, void *out, size_t n,
+			   uint64_t at, tdl_error *error)
 {
 	tdl__filecache *cache = &snapshot->table->files;
 
@@ -125,7 +125,7 @@ static int read_last_byte(tdl_snapshot *snapshot, const struct piece *piece, boo
 			  tdl_error *error)
 {
 	char last;
-	int r = read_file(snapshot, piece, &last, 1, piece->size - 1, error);
+	int r = read_file_bytes(snapshot, piece, &last, 1, piece->size - 1, error);
 
 	if (r == 0)
 		*no_eol = last != '\n';
@@ -148,7 +148,8 @@ static int resolve_eol(tdl_snapshot *snapshot, uint64_t count, tdl_error *error)
 		pthread_rwlock_rdlock(&history->lock);
 		done = files->lists[version->list].eol_known >= count;
 		if (!done)
-			describe(files, version, files->lists[version->list].eol_known, &piece);
+			describe_piece(files, version, files->lists[version->list].eol_known,
+				       &piece);
 		pthread_rwlock_unlock(&history->lock);
 		if (done)
 			return 0;
@@ -206,7 +207,7 @@ static int read_piece(tdl_snapshot *snapshot, const struct piece *piece, char *o
 	size_t take = left < n ? (size_t)left : n;
 
 	if (take > 0) {
-		int r = read_file(snapshot, piece, out, take, at, error);
+		int r = read_file_bytes(snapshot, piece, out, take, at, error);
 
 		if (r < 0)
 			return r;
@@ -248,7 +249,7 @@ int tdl_snapshot_read(tdl_snapshot *snapshot, void *buffer, size_t count, uint64
 		pthread_rwlock_rdlock(&history->lock);
 		nth = tdl__filelist_locate(&history->files, version->list, version->files,
 					   offset + done);
-		describe(&history->files, version, nth, &piece);
+		describe_piece(&history->files, version, nth, &piece);
 		pthread_rwlock_unlock(&history->lock);
 		r = read_piece(snapshot, &piece, (char *)buffer + done, count - done, offset + done,
 			       &part, &why);
@@ -279,13 +280,13 @@ static int find_piece(tdl_snapshot *snapshot, uint64_t index, struct piece *piec
 	if (r < 0)
 		return r;
 	pthread_rwlock_rdlock(&history->lock);
-	describe(&history->files, &snapshot->version, index, piece);
+	describe_piece(&history->files, &snapshot->version, index, piece);
 	pthread_rwlock_unlock(&history->lock);
 	return 0;
 }
 
 /* What the log says of a file besides its name. With the read lock held. */
-static void fill(const tdl__filelist *files, uint64_t at, tdl_file *file)
+static void fill_file_info(const tdl__filelist *files, uint64_t at, tdl_file *file)
 {
 	tdl__sums sums = tdl__filelist_sums(files, at);
 
@@ -307,7 +308,8 @@ int tdl_snapshot_file(tdl_snapshot *snapshot, uint64_t index, tdl_file *file, td
 	file->offset = piece.offset;
 	file->lacks_newline = piece.no_eol;
 	pthread_rwlock_rdlock(&history->lock);
-	fill(&history->files, history->files.lists[snapshot->version.list].first + index, file);
+	fill_file_info(&history->files, history->files.lists[snapshot->version.list].first + index,
+		       file);
 	pthread_rwlock_unlock(&history->lock);
 	return 0;
 }
@@ -326,7 +328,7 @@ int tdl_snapshot_file_entry(tdl_snapshot *snapshot, uint64_t index, tdl_file *fi
 	pthread_rwlock_rdlock(&history->lock);
 	at = files->lists[snapshot->version.list].first + index;
 	key = tdl__filelist_key(files, at);
-	fill(files, at, file);
+	fill_file_info(files, at, file);
 	pthread_rwlock_unlock(&history->lock);
 	tdl__file_key_path(&key, file->path);
 	file->offset = 0;
@@ -433,7 +435,7 @@ int tdl_snapshot_read_file(tdl_snapshot *snapshot, uint64_t index, void *buffer,
 	else if (count > piece.size - offset)
 		count = (size_t)(piece.size - offset);
 	if (count > 0)
-		r = read_file(snapshot, &piece, buffer, count, offset, &why);
+		r = read_file_bytes(snapshot, &piece, buffer, count, offset, &why);
 	if (r == 0 && count > 0 && offset + count == piece.size)
 		r = check_end(snapshot, &piece, ((const char *)buffer)[count - 1], &why);
 	if (r < 0)

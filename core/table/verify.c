@@ -26,7 +26,7 @@ tdl__identity tdl__identity_of(const struct stat *st)
 	return (tdl__identity){ st->st_dev, st->st_ino, st->st_size, st->st_mtim, st->st_ctim };
 }
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
@@ -34,7 +34,7 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
 bool tdl__identity_same(const tdl__identity *a, const tdl__identity *b)
 {
 	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-	       same_time(&a->modified, &b->modified) && same_time(&a->changed, &b->changed);
+	       is_same_time(&a->modified, &b->modified) && is_same_time(&a->changed, &b->changed);
 }
 
 /* Whether a file that was changed now might show the same identity. */
@@ -161,7 +161,7 @@ static uint64_t run_of(tdl__verify *verify, uint64_t first, uint64_t last, bool 
 }
 
 /* Remembers that a block was right while the file was what it has been since it was *was. */
-static void remember(tdl__verify *verify, uint64_t block, const tdl__identity *was)
+static void remember_block(tdl__verify *verify, uint64_t block, const tdl__identity *was)
 {
 	if (is_fresh(was))
 		return;
@@ -296,7 +296,7 @@ static bool begin_block(tdl__verify *verify, uint64_t block)
 	return needed;
 }
 
-static void end_block(tdl__verify *verify, uint64_t block)
+static void end_compared_block(tdl__verify *verify, uint64_t block)
 {
 	unsigned at;
 
@@ -324,8 +324,8 @@ static int check_once(tdl__verify *verify, int fd, uint64_t block, const struct 
 	if (why == 0)
 		why = identify(verify, fd, &now);
 	if (why == 0 && must_recheck(verify, &was, &now))
-		remember(verify, block, &was);
-	end_block(verify, block);
+		remember_block(verify, block, &was);
+	end_compared_block(verify, block);
 	return why;
 }
 

@@ -58,7 +58,7 @@ static uint32_t zeros(uint64_t n)
 	return result;
 }
 
-static void prepare(void)
+static void make_tables(void)
 {
 	block_zeros = zeros(TDL__CRC32C_BLOCK);
 	for (uint32_t b = 0; b < 256; b++) {
@@ -127,7 +127,7 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc,
 
 uint32_t tdl__crc32c(uint32_t crc, const void *bytes, size_t n)
 {
-	pthread_once(&once, prepare);
+	pthread_once(&once, make_tables);
 #if HAVE_INSTRUCTION
 	if (have_instruction)
 		return ~by_instruction(~crc, bytes, n);
@@ -137,12 +137,12 @@ uint32_t tdl__crc32c(uint32_t crc, const void *bytes, size_t n)
 
 uint32_t tdl__crc32c_portable(uint32_t crc, const void *bytes, size_t n)
 {
-	pthread_once(&once, prepare);
+	pthread_once(&once, make_tables);
 	return ~by_tables(~crc, bytes, n);
 }
 
 uint32_t tdl__crc32c_combine(uint32_t first, uint32_t second, uint64_t n)
 {
-	pthread_once(&once, prepare);
+	pthread_once(&once, make_tables);
 	return multiply(n == TDL__CRC32C_BLOCK ? block_zeros : zeros(n), first) ^ second;
 }

@@ -61,7 +61,7 @@ struct text {
 	size_t used;
 };
 
-static void put(struct text *text, const char *bytes, size_t n)
+static void put_text(struct text *text, const char *bytes, size_t n)
 {
 	if (text->used < text->cap) {
 		size_t room = text->cap - text->used;
@@ -78,7 +78,7 @@ static void put_unit(struct text *text, unsigned unit)
 
 	for (int i = 0; i < 4; i++)
 		escape[2 + i] = hex[unit >> (12 - 4 * i) & 15];
-	put(text, escape, sizeof escape);
+	put_text(text, escape, sizeof escape);
 }
 
 /* An ASCII character inside a string. False where it needs no escape. */
@@ -90,7 +90,7 @@ static bool put_escaped(struct text *text, char c, enum tdl__quoting quoting)
 	if (found) {
 		char escape[2] = { '\\', letters[found - meant] };
 
-		put(text, escape, sizeof escape);
+		put_text(text, escape, sizeof escape);
 	} else if ((unsigned char)c < 0x20 || (c == 0x7f && quoting == TDL__QUOTE_SHOWN)) {
 		put_unit(text, (unsigned char)c);
 	} else {
@@ -130,7 +130,7 @@ size_t tdl__json_quote_as(enum tdl__quoting quoting, char *out, size_t cap, cons
 	struct text t = { out, cap, 0 }, *text = &t;
 	const char *end = p + n;
 
-	put(text, "\"", 1);
+	put_text(text, "\"", 1);
 	while (p < end) {
 		size_t len = tdl__utf8_length(p, (size_t)(end - p));
 
@@ -140,15 +140,15 @@ size_t tdl__json_quote_as(enum tdl__quoting quoting, char *out, size_t cap, cons
 								   : 0xdc00u + (unsigned char)*p);
 		} else if (len == 1) {
 			if (!put_escaped(text, *p, quoting))
-				put(text, p, 1);
+				put_text(text, p, 1);
 		} else if (is_kept(p, len, quoting)) {
-			put(text, p, len);
+			put_text(text, p, len);
 		} else {
 			put_units(text, p, len);
 		}
 		p += len;
 	}
-	put(text, "\"", 1);
+	put_text(text, "\"", 1);
 	return t.used;
 }
 

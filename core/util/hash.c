@@ -53,7 +53,7 @@ static void mix(struct state *s)
 	s->c = turn(s->c, 32);
 }
 
-static void take(struct state *s, uint64_t word)
+static void absorb_word(struct state *s, uint64_t word)
 {
 	s->d ^= word;
 	mix(s);
@@ -78,11 +78,11 @@ static void take_all(struct state *s, const void *bytes, size_t n)
 
 	for (; n >= sizeof word; n -= sizeof word, at += sizeof word) {
 		memcpy(&word, at, sizeof word);
-		take(s, word);
+		absorb_word(s, word);
 	}
 	for (size_t i = 0; i < n; i++)
 		last |= (uint64_t)at[i] << 8 * i;
-	take(s, last);
+	absorb_word(s, last);
 }
 
 static uint64_t finish(struct state *s)

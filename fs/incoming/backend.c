@@ -396,7 +396,7 @@ static bool was_listed(struct tdfs_daemon *daemon)
 
 /* Returns after `ms`, at once at the end (false), and sleeps where there is nothing to do, until it
  * is time to show that this daemon lives. */
-static bool pause_for(struct tdfs_daemon *daemon, long ms, bool something)
+static bool wait_for_expiry(struct tdfs_daemon *daemon, long ms, bool something)
 {
 	struct timespec until;
 	struct timespec touch;
@@ -436,10 +436,10 @@ static void *run_expiry(void *argument)
 	bool more = true, others;
 
 	while ((others = recover_leftovers(daemon)) && steady_ms(NULL) < until)
-		if (!pause_for(daemon, RECOVER_STEP_MS, true))
+		if (!wait_for_expiry(daemon, RECOVER_STEP_MS, true))
 			return NULL;
 	next = steady_ms(NULL) + RECOVER_AGAIN_MS;
-	while (pause_for(daemon, EXPIRY_STEP_MS, more || others)) {
+	while (wait_for_expiry(daemon, EXPIRY_STEP_MS, more || others)) {
 		more = tdfs_incoming_expire(daemon->incoming);
 		if (steady_ms(NULL) >= touch) {
 			(void)tdl_staging_touch(daemon->staging);

@@ -179,7 +179,7 @@ static bool can_prepare(const struct tdfs_incoming *in, const struct tdfs_staged
 	       !staged->failed && !staged->incomplete && !in->closing;
 }
 
-static void prepare(void *argument)
+static void run_preparation(void *argument)
 {
 	struct preparation *it = argument;
 	struct tdfs_incoming *in = it->in;
@@ -218,7 +218,7 @@ static void prepare_later(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	*it = (struct preparation){ .in = in, .staged = staged };
 	staged->queued = true;
 	staged->node.users++;
-	if (in->backend.background(in->backend.context, staged->writer, prepare, it))
+	if (in->backend.background(in->backend.context, staged->writer, run_preparation, it))
 		return;
 	staged->queued = false;
 	staged->node.users--;

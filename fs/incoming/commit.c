@@ -41,7 +41,7 @@ static void set_committed(struct tdfs_incoming *in, struct tdfs_staged *staged, 
 }
 
 /* There is a hole where a write failed: nothing is to be had of the file but its room. */
-static void give_up(struct tdfs_incoming *in, struct tdfs_staged *staged)
+static void give_up_hole(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	char text[160];
 
@@ -53,7 +53,7 @@ static void give_up(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	staged->failed = 0;
 }
 
-static void commit(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *source)
+static void commit_bytes(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *source)
 {
 	tdl_error error = { 0 };
 	void *file = staged->file;
@@ -98,11 +98,11 @@ int tdfs_staged_commit(struct tdfs_incoming *in, struct tdfs_staged *staged, con
 	staged->settled = staged->changes;
 	staged->answered = staged->opens;
 	if (staged->failed)
-		give_up(in, staged);
+		give_up_hole(in, staged);
 	else if (staged->incomplete)
 		set_refused(in, staged, EIO, staged->incomplete);
 	else
-		commit(in, staged, copy);
+		commit_bytes(in, staged, copy);
 	if (staged->state == TDFS_COMMITTING) {
 		tdfs_staged_keep_reason(in, staged);
 		if (staged->node.mode != before.mode || staged->node.uid != before.uid ||

@@ -71,7 +71,7 @@ static size_t lower_place(const struct tdfs_incoming *in, uint64_t ino)
 	return low;
 }
 
-static bool make_room(struct tdfs_incoming *in)
+static bool reserve_place(struct tdfs_incoming *in)
 {
 	size_t room = in->room ? 2 * in->room : 64;
 	struct tdfs_place *places;
@@ -174,7 +174,7 @@ bool tdfs_inode_checked(const struct tdfs_inode *node, const struct tdfs_caller 
 static int node_add(struct tdfs_incoming *in, struct tdfs_inode *node, const char *name)
 {
 	node->atime = node->mtime = tdfs_time();
-	if (!make_room(in) || tdfs_inode_set_name(in, node, name) != 0)
+	if (!reserve_place(in) || tdfs_inode_set_name(in, node, name) != 0)
 		return ENOMEM;
 	node->ino = in->next++;
 	in->places[in->n_places++] = (struct tdfs_place){ node->ino, node };

@@ -151,7 +151,7 @@ static int make_writable(struct tdfs_incoming *in, struct tdfs_staged *staged,
 /* ---- Write -------------------------------------------------------------------------------- */
 
 /* All of it, or as much as goes; an errno only where nothing went. */
-static int write_all(int fd, const char *buffer, size_t size, uint64_t at, size_t *done)
+static int write_staged_bytes(int fd, const char *buffer, size_t size, uint64_t at, size_t *done)
 {
 	*done = 0;
 	while (*done < size) {
@@ -210,7 +210,7 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 
 	if (in->backend.generation)
 		written->generation = in->backend.generation(in->backend.context, staged->file);
-	why = write_all(fd, buffer, size, written->at, &written->done);
+	why = write_staged_bytes(fd, buffer, size, written->at, &written->done);
 
 	tdfs_lock(in);
 	staged->shrank |= written->done < size;

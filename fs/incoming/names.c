@@ -162,7 +162,7 @@ struct rename {
 
 /* What has the new name now: nothing, the staged file itself, or something that will be replaced.
  */
-static int check_target(struct rename *r)
+static int check_new_name(struct rename *r)
 {
 	struct tdfs_inode *node = tdfs_inode_by_name(r->in, r->to);
 	struct tdfs_staged *target = tdfs_staged_of(node);
@@ -209,7 +209,7 @@ static void move_error_file(struct tdfs_incoming *in, struct tdfs_staged *staged
 
 /* Gives the staged file the new name; what had it goes. Gives the lock up, with the staged file
  * renamed. */
-static int take_name(struct rename *r)
+static int take_new_name(struct rename *r)
 {
 	struct tdfs_incoming *in = r->in;
 	struct tdfs_staged *target;
@@ -271,7 +271,7 @@ static int put_aside(struct rename *r)
 	int why = rename_on_disk(r);
 
 	r->staged->implicit = false;
-	return why ? why : take_name(r);
+	return why ? why : take_new_name(r);
 }
 
 static int rename_open(struct rename *r)
@@ -310,7 +310,7 @@ static int rename_open(struct rename *r)
 		if (staged->state == TDFS_COMMITTED) {
 			/* Who renamed it finds it, too. */
 			tdfs_client_add(in, staged, r->caller, true);
-			(void)take_name(r);
+			(void)take_new_name(r);
 			return answer;
 		}
 		if (answer)
@@ -325,7 +325,7 @@ static int rename_open(struct rename *r)
 	staged->answer = 0;
 	if (!commit)
 		staged->settled = staged->changes - 1; /* its next close tries again */
-	return take_name(r);
+	return take_new_name(r);
 }
 
 static int rename_locked(struct rename *r)
@@ -346,7 +346,7 @@ static int rename_locked(struct rename *r)
 		return AGAIN;
 	}
 	node->users++;
-	why = check_target(r);
+	why = check_new_name(r);
 	if (why == 0 && tdfs_inode_by_name(in, r->to) == node) {
 		/* onto itself */
 	} else if (why == 0 && r->staged->state == TDFS_COMMITTED) {
@@ -355,7 +355,7 @@ static int rename_locked(struct rename *r)
 		else if (!tdfs_inode_is_recent(node))
 			why = AGAIN;
 		else
-			why = take_name(r);
+			why = take_new_name(r);
 	} else if (why == 0) {
 		why = rename_open(r);
 	}

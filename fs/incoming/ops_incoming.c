@@ -643,7 +643,7 @@ struct listing {
 };
 
 /* False: no more room. */
-static bool put(struct listing *list, const char *name, const struct stat *st, off_t next)
+static bool put_entry(struct listing *list, const char *name, const struct stat *st, off_t next)
 {
 	size_t room = list->size - list->used, need;
 
@@ -677,7 +677,7 @@ static void put_files(struct listing *list, struct tdfs_incoming *in, off_t offs
 		/* One that went meanwhile, or became a recent name, is left out. */
 		if (list->plus && tdfs_incoming_lookup(in, &op.caller, name, &st) != 0)
 			continue;
-		if (!put(list, name, &st, (off_t)at + 2)) {
+		if (!put_entry(list, name, &st, (off_t)at + 2)) {
 			if (list->plus)
 				tdfs_incoming_forget(in, st.st_ino, 1);
 			break;
@@ -699,8 +699,8 @@ static void list_names(fuse_req_t req, size_t size, off_t offset, bool plus)
 		return;
 	}
 	tdfs_incoming_copying(tdfs->incoming, &caller, false);
-	if ((offset >= 1 || put(&list, ".", &here, 1)) &&
-	    (offset >= 2 || put(&list, "..", &above, 2)))
+	if ((offset >= 1 || put_entry(&list, ".", &here, 1)) &&
+	    (offset >= 2 || put_entry(&list, "..", &above, 2)))
 		put_files(&list, tdfs->incoming, offset);
 	fuse_reply_buf(req, list.buffer, list.used);
 	free(list.buffer);

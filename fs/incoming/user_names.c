@@ -120,7 +120,7 @@ static struct entry *new_entry(struct tdfs_user_names *names, uid_t uid)
 	return NULL;
 }
 
-static void answer(void *argument)
+static void answer_entry(void *argument)
 {
 	struct question *question = argument;
 	struct tdfs_user_names *names = question->names;
@@ -142,20 +142,20 @@ static void answer(void *argument)
 	free(question);
 }
 
-static void scan_unlocked(struct tdfs_user_names *names, struct entry *entry)
+static void look_up_unlocked(struct tdfs_user_names *names, struct entry *entry)
 {
 	struct question *question = malloc(sizeof *question);
 
 	if (!question)
 		return;
 	*question = (struct question){ .names = names, .uid = entry->uid };
-	entry->pending = tdfs_pool_submit(names->pool, entry->uid, answer, question);
+	entry->pending = tdfs_pool_submit(names->pool, entry->uid, answer_entry, question);
 	entry->asked = steady_ms();
 	if (!entry->pending)
 		free(question);
 }
 
-static void wait_for(struct tdfs_user_names *names, const struct entry *entry)
+static void wait_for_entry(struct tdfs_user_names *names, const struct entry *entry)
 {
 	int64_t until = entry->asked + WAIT_MS;
 	struct timespec deadline = { .tv_sec = until / 1000,
@@ -176,9 +176,9 @@ void tdfs_user_name(struct tdfs_user_names *names, uid_t uid, char name[TDFS_USE
 	if (!entry)
 		entry = new_entry(names, uid);
 	if (entry && !entry->pending && steady_ms() >= entry->until)
-		scan_unlocked(names, entry);
+		look_up_unlocked(names, entry);
 	if (entry && entry->pending)
-		wait_for(names, entry);
+		wait_for_entry(names, entry);
 	if (entry && entry->name[0] && entry->uid == uid)
 		memcpy(name, entry->name, TDFS_USER_NAME_MAX);
 	pthread_mutex_unlock(&names->lock);

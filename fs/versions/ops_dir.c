@@ -40,8 +40,8 @@ static bool tell_attributes(const struct tdfs *tdfs, const struct tdfs_entry *it
 	return item->node.kind != TDFS_INCOMING || !tdfs->incoming;
 }
 
-static size_t add(fuse_req_t req, const struct tdfs_node *directory, bool plus, char *at,
-		  size_t room, const struct tdfs_entry *item)
+static size_t add_entry(fuse_req_t req, const struct tdfs_node *directory, bool plus, char *at,
+			size_t room, const struct tdfs_entry *item)
 {
 	struct stat st = {
 		.st_ino = tdfs_node_ino(item->node),
@@ -82,7 +82,7 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool
 	if (size > TDFS_BUFFER_SIZE)
 		size = TDFS_BUFFER_SIZE;
 	while (tdfs_tree_entry(tdfs->tree, directory, next, &item) > 0) {
-		size_t length = add(req, &directory, plus, buffer + used, size - used, &item);
+		size_t length = add_entry(req, &directory, plus, buffer + used, size - used, &item);
 
 		if (length > size - used)
 			break;

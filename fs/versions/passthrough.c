@@ -87,7 +87,7 @@ void tdfs_passthrough_init(struct tdfs_passthrough *through, struct fuse_conn_in
 	through->usable = true;
 }
 
-static struct inode **find(struct tdfs_passthrough *through, fuse_ino_t ino)
+static struct inode **find_inode(struct tdfs_passthrough *through, fuse_ino_t ino)
 {
 	/* The low bits say what kind of node it is: here they are all the same. */
 	struct inode **at = &through->slots[(ino >> 4) % SLOTS];
@@ -138,7 +138,7 @@ static int out_of_memory(tdl_error *error)
 	return error->code;
 }
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
@@ -156,15 +156,15 @@ enum state {
 };
 
 /* What became of a data file since it was opened; *st is what it is now. With the lock held. */
-static enum state state_of(const struct inode *inode, struct stat *st)
+static enum state inode_state(const struct inode *inode, struct stat *st)
 {
 	const struct stat *was = &inode->st;
 
 	if (fstat(inode->fd, st) != 0 || st->st_size != was->st_size)
 		return CHANGED;
-	if (!same_time(&st->st_mtim, &was->st_mtim))
+	if (!is_same_time(&st->st_mtim, &was->st_mtim))
 		return was_put_right(&was->st_mtim, &st->st_mtim) ? TOUCHED : CHANGED;
-	return same_time(&st->st_ctim, &was->st_ctim) ? SAME : TOUCHED;
+	return is_same_time(&st->st_ctim, &was->st_ctim) ? SAME : TOUCHED;
 }
 
 /*
@@ -181,16 +181,16 @@ static bool is_as_it_was(struct tdfs_passthrough *through, fuse_ino_t ino, tdl_s
 	bool checked;
 
 	pthread_mutex_lock(&through->lock);
-	inode = *find(through, ino);
+	inode = *find_inode(through, ino);
 	if (inode && inode->backing > 0)
-		state = state_of(inode, &st);
+		state = inode_state(inode, &st);
 	pthread_mutex_unlock(&through->lock);
 	if (state != TOUCHED)
 		return state == SAME;
 	if (tdl_snapshot_check_file(snapshot, 0, UINT64_MAX, &checked, &error) < 0)
 		return false;
 	pthread_mutex_lock(&through->lock);
-	inode = *find(through, ino);
+	inode = *find_inode(through, ino);
 	if (inode && inode->backing > 0 && inode->st.st_ino == st.st_ino)
 		inode->st = st;
 	pthread_mutex_unlock(&through->lock);
@@ -222,7 +222,7 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 	if (!is_one_file(snapshot))
 		return 0;
 	pthread_mutex_lock(&through->lock);
-	inode = *find(through, ino);
+	inode = *find_inode(through, ino);
 	if (!inode && through->usable) {
 		/* Opening files is not for a lock that every open takes. */
 		pthread_mutex_unlock(&through->lock);
@@ -232,12 +232,12 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 		*fresh = (struct inode){ .ino = ino, .fd = -1 };
 		back(fresh, req, snapshot, &refused);
 		pthread_mutex_lock(&through->lock);
-		inode = *find(through, ino);
+		inode = *find_inode(through, ino);
 	}
 	if (refused)
 		through->usable = false;
 	if (!inode && fresh) {
-		inode = *find(through, ino) = fresh;
+		inode = *find_inode(through, ino) = fresh;
 		fresh = NULL;
 		tell = inode->backing > 0 && !through->told;
 		through->told |= tell;
@@ -278,7 +278,7 @@ void tdfs_passthrough_close(struct tdfs_passthrough *through, fuse_req_t req, fu
 	struct inode **at, *inode;
 
 	pthread_mutex_lock(&through->lock);
-	at = find(through, ino);
+	at = find_inode(through, ino);
 	inode = *at;
 	if (inode && --inode->handles == 0)
 		*at = inode->next;

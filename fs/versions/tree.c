@@ -105,7 +105,7 @@ struct tdfs_node tdfs_node_parent(struct tdfs_node node)
 	return (struct tdfs_node){ parent, kinds[parent].numbered ? node.version : 0 };
 }
 
-static void spell(const struct rule *rule, int64_t version, char *name, size_t size)
+static void spell_name(const struct rule *rule, int64_t version, char *name, size_t size)
 {
 	if (rule->which == NUMBER)
 		snprintf(name, size, "%s%" PRId64 "%s", rule->name, version, rule->suffix);
@@ -129,9 +129,9 @@ const char *tdfs_node_path(struct tdfs_node node, char path[TDFS_PATH_MAX])
 	char name[32] = "/", parent[32];
 
 	if (rule)
-		spell(rule, node.version, name, sizeof name);
+		spell_name(rule, node.version, name, sizeof name);
 	if (above) {
-		spell(above, node.version, parent, sizeof parent);
+		spell_name(above, node.version, parent, sizeof parent);
 		snprintf(path, TDFS_PATH_MAX, "%s/%s", parent, name);
 	} else {
 		snprintf(path, TDFS_PATH_MAX, "%s", name);
@@ -434,9 +434,9 @@ static bool parse_number(const struct rule *rule, const char *name, int64_t *ver
 	return true;
 }
 
-static int follow(const struct tdfs_tree *tree, const struct rule *rule, struct tdfs_node directory,
-		  int64_t number, struct tdfs_node *node, enum tdfs_lasting *lasting,
-		  tdl_error *error)
+static int follow_rule(const struct tdfs_tree *tree, const struct rule *rule,
+		       struct tdfs_node directory, int64_t number, struct tdfs_node *node,
+		       enum tdfs_lasting *lasting, tdl_error *error)
 {
 	struct tdfs_node found = { rule->kind, 0 };
 	bool readable = true;
@@ -481,7 +481,8 @@ int tdfs_tree_lookup(const struct tdfs_tree *tree, struct tdfs_node directory, c
 			continue;
 		if (rules[i].which == NUMBER ? parse_number(&rules[i], name, &number)
 					     : strcmp(rules[i].name, name) == 0)
-			return follow(tree, &rules[i], directory, number, node, lasting, error);
+			return follow_rule(tree, &rules[i], directory, number, node, lasting,
+					   error);
 	}
 	return not_found(error);
 }
@@ -530,7 +531,7 @@ int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, ui
 				entry->node.version = directory.version;
 			else if (rules[i].which == NEWEST)
 				entry->node.version = newest_shown(tree);
-			spell(&rules[i], 0, entry->name, sizeof entry->name);
+			spell_name(&rules[i], 0, entry->name, sizeof entry->name);
 			return 1;
 		}
 	}
@@ -542,6 +543,6 @@ int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, ui
 		return 0;
 	*entry = (struct tdfs_entry){ .node = { numbered->kind, version },
 				      .next = OFFSET_VERSION + (uint64_t)version + 1 };
-	spell(numbered, version, entry->name, sizeof entry->name);
+	spell_name(numbered, version, entry->name, sizeof entry->name);
 	return 1;
 }
