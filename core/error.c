@@ -10,7 +10,7 @@
 
 #include "util/escape.h"
 
-__attribute__((format(printf, 4, 0))) static void fill(tdl_error *error, int code, int os_error,
+__attribute__((format(printf, 4, 0))) static void fill(tdl_error *error, int r, int os_error,
 						       const char *format, va_list args)
 {
 	char text[2 * TDL_MESSAGE_MAX];
@@ -27,7 +27,7 @@ __attribute__((format(printf, 4, 0))) static void fill(tdl_error *error, int cod
 			len = sizeof text - 1 - reason;
 		len += (size_t)snprintf(text + len, sizeof text - len, ": %s", why);
 	}
-	error->code = code;
+	error->code = r;
 	error->os_error = os_error;
 	error->version = -1;
 	error->line = 0;
@@ -36,45 +36,45 @@ __attribute__((format(printf, 4, 0))) static void fill(tdl_error *error, int cod
 	tdl__printable(error->message, sizeof error->message, text, len);
 }
 
-int tdl__fail(tdl_error *error, int code, const char *format, ...)
+int tdl__fail(tdl_error *error, int r, const char *format, ...)
 {
 	va_list args;
 
 	if (!error)
-		return code;
+		return r;
 	va_start(args, format);
-	fill(error, code, 0, format, args);
+	fill(error, r, 0, format, args);
 	va_end(args);
-	return code;
+	return r;
 }
 
 int tdl__fail_errno(tdl_error *error, int os_error, const char *format, ...)
 {
-	int code = os_error == ENOMEM ? TDL_ERR_NOMEM : TDL_ERR_IO;
+	int r = os_error == ENOMEM ? TDL_ERR_NOMEM : TDL_ERR_IO;
 	va_list args;
 
 	if (!error)
-		return code;
+		return r;
 	va_start(args, format);
-	fill(error, code, os_error, format, args);
+	fill(error, r, os_error, format, args);
 	va_end(args);
-	return code;
+	return r;
 }
 
-int tdl__fail_at(tdl_error *error, int code, int64_t version, uint64_t line, uint64_t column,
+int tdl__fail_at(tdl_error *error, int r, int64_t version, uint64_t line, uint64_t column,
 		 const char *format, ...)
 {
 	va_list args;
 
 	if (!error)
-		return code;
+		return r;
 	va_start(args, format);
-	fill(error, code, 0, format, args);
+	fill(error, r, 0, format, args);
 	va_end(args);
 	error->version = version;
 	error->line = line;
 	error->column = column;
-	return code;
+	return r;
 }
 
 int tdl__fail_nomem(tdl_error *error)

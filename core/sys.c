@@ -74,13 +74,13 @@ static bool must_open_again(unsigned *tries)
 
 int tdl__sys_open(int dir, const char *name, int flags, mode_t mode, int *fd)
 {
-	int why = call_hook(TDL__OP_OPEN, name), got;
+	int err = call_hook(TDL__OP_OPEN, name), got;
 	unsigned tries = 0;
 
-	if (why == EINTR)
-		why = 0;
-	if (why != 0)
-		return why;
+	if (err == EINTR)
+		err = 0;
+	if (err != 0)
+		return err;
 	do {
 		got = openat(dir, name, flags | O_CLOEXEC, mode);
 	} while (got < 0 && must_open_again(&tries));
@@ -94,12 +94,12 @@ int tdl__sys_temporary(int *fd, const char **folder)
 {
 	const char *where = secure_getenv("TMPDIR");
 	char *path CLEANUP(tdl__free_at) = NULL;
-	int why, got;
+	int err, got;
 
 	*folder = where && *where != '\0' ? where : "/tmp";
-	why = call_hook(TDL__OP_OPEN, *folder);
-	if (why != 0)
-		return why;
+	err = call_hook(TDL__OP_OPEN, *folder);
+	if (err != 0)
+		return err;
 	got = open(*folder, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
 	/* Not every file system has files without a name. */
 	if (got < 0 && asprintf(&path, "%s/tinydelta-XXXXXX", *folder) >= 0) {
@@ -152,13 +152,13 @@ int tdl__sys_open_beneath(int dir, const char *path, int *fd, struct stat *st)
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
 	};
 	int got CLEANUP(tdl__close_at) = -1;
-	int why = call_hook(TDL__OP_OPEN, path);
+	int err = call_hook(TDL__OP_OPEN, path);
 	unsigned tries = 0;
 
-	if (why == EINTR)
-		why = 0;
-	if (why != 0)
-		return why;
+	if (err == EINTR)
+		err = 0;
+	if (err != 0)
+		return err;
 	do {
 		got = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 		if (got < 0 && (errno == ENOSYS || errno == EPERM))
@@ -177,14 +177,14 @@ static int move(enum tdl__op op, int fd, char *buffer, size_t n, const uint64_t 
 {
 	*done = 0;
 	while (*done < n) {
-		int why;
-		size_t most = allowed(op, n - *done, &why);
+		int err;
+		size_t most = allowed(op, n - *done, &err);
 		ssize_t moved;
 
-		if (why == EINTR)
+		if (err == EINTR)
 			continue;
-		if (why != 0)
-			return why;
+		if (err != 0)
+			return err;
 		if (op == TDL__OP_WRITE)
 			moved = write(fd, buffer + *done, most);
 		else if (at)
@@ -205,39 +205,39 @@ static int move(enum tdl__op op, int fd, char *buffer, size_t n, const uint64_t 
 int tdl__sys_read(int fd, void *buffer, size_t n, size_t *got)
 {
 	size_t done;
-	int why = move(TDL__OP_READ, fd, buffer, n, NULL, &done);
+	int err = move(TDL__OP_READ, fd, buffer, n, NULL, &done);
 
-	if (why == 0)
+	if (err == 0)
 		*got = done;
-	return why;
+	return err;
 }
 
 int tdl__sys_pread(int fd, void *buffer, size_t n, uint64_t offset, size_t *got)
 {
 	size_t done;
-	int why = move(TDL__OP_READ, fd, buffer, n, &offset, &done);
+	int err = move(TDL__OP_READ, fd, buffer, n, &offset, &done);
 
-	if (why == 0)
+	if (err == 0)
 		*got = done;
-	return why;
+	return err;
 }
 
 int tdl__sys_write(int fd, const void *bytes, size_t n)
 {
 	size_t done;
-	int why = move(TDL__OP_WRITE, fd, (char *)(uintptr_t)bytes, n, NULL, &done);
+	int err = move(TDL__OP_WRITE, fd, (char *)(uintptr_t)bytes, n, NULL, &done);
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return tell_hook(TDL__OP_WRITE, fd, "", -1, NULL);
 }
 
 int tdl__sys_put(int fd, const void *bytes, size_t n)
 {
-	int why = call_hook(TDL__OP_WRITE, "");
+	int err = call_hook(TDL__OP_WRITE, "");
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	if ((n > 0 && pwrite(fd, bytes, n, 0) != (ssize_t)n) || ftruncate(fd, (off_t)n) < 0)
 		return errno != 0 ? errno : EIO;
 	return tell_hook(TDL__OP_WRITE, fd, "", -1, NULL);
@@ -253,10 +253,10 @@ int tdl__sys_copy(int from, int to, uint64_t n)
 		uint64_t left = n - (uint64_t)at;
 		size_t most = left < piece * 64 ? (size_t)left : piece * 64, got;
 		ssize_t moved = -1;
-		int why = call_hook(TDL__OP_WRITE, "");
+		int err = call_hook(TDL__OP_WRITE, "");
 
-		if (why != 0 && why != EINTR)
-			return why;
+		if (err != 0 && err != EINTR)
+			return err;
 		if (!buffer)
 			moved = copy_file_range(from, &at, to, NULL, most, 0);
 		if (moved > 0) {
@@ -266,13 +266,13 @@ int tdl__sys_copy(int from, int to, uint64_t n)
 		/* Whatever it disliked, plain reads and writes tell what is really wrong. */
 		if (!buffer && !(buffer = malloc(piece)))
 			return ENOMEM;
-		why = tdl__sys_pread(from, buffer, most < piece ? most : piece, (uint64_t)at, &got);
-		if (why == 0 && got == 0)
-			why = ENODATA;
-		if (why == 0)
-			why = tdl__sys_write(to, buffer, got);
-		if (why != 0)
-			return why;
+		err = tdl__sys_pread(from, buffer, most < piece ? most : piece, (uint64_t)at, &got);
+		if (err == 0 && got == 0)
+			err = ENODATA;
+		if (err == 0)
+			err = tdl__sys_write(to, buffer, got);
+		if (err != 0)
+			return err;
 		at += (off_t)got;
 	}
 	return 0;
@@ -280,13 +280,13 @@ int tdl__sys_copy(int from, int to, uint64_t n)
 
 int tdl__sys_fsync(int fd)
 {
-	int why = call_hook(TDL__OP_FSYNC, "");
+	int err = call_hook(TDL__OP_FSYNC, "");
 
 	/* Not repeated after any error but EINTR: the kernel forgets what it could not write. */
-	while (why == EINTR)
-		why = call_hook(TDL__OP_FSYNC, "");
-	if (why != 0)
-		return why;
+	while (err == EINTR)
+		err = call_hook(TDL__OP_FSYNC, "");
+	if (err != 0)
+		return err;
 	while (fsync(fd) < 0) {
 		if (errno != EINTR)
 			return errno;
@@ -296,17 +296,17 @@ int tdl__sys_fsync(int fd)
 
 int tdl__sys_fsync_dir(int fd)
 {
-	int why = tdl__sys_fsync(fd);
+	int err = tdl__sys_fsync(fd);
 
-	return why == EINVAL || why == ENOTSUP || why == EBADF || why == ENOSYS ? 0 : why;
+	return err == EINVAL || err == ENOTSUP || err == EBADF || err == ENOSYS ? 0 : err;
 }
 
 int tdl__sys_link(int from_dir, const char *from, int to_dir, const char *to)
 {
-	int why = call_hook(TDL__OP_LINK, to);
+	int err = call_hook(TDL__OP_LINK, to);
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return linkat(from_dir, from, to_dir, to, 0) < 0
 		       ? errno
 		       : tell_hook(TDL__OP_LINK, from_dir, from, to_dir, to);
@@ -314,10 +314,10 @@ int tdl__sys_link(int from_dir, const char *from, int to_dir, const char *to)
 
 int tdl__sys_rename(int from_dir, const char *from, int to_dir, const char *to, bool replace)
 {
-	int why = call_hook(TDL__OP_RENAME, to);
+	int err = call_hook(TDL__OP_RENAME, to);
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return renameat2(from_dir, from, to_dir, to, replace ? 0 : RENAME_NOREPLACE) < 0
 		       ? errno
 		       : tell_hook(TDL__OP_RENAME, from_dir, from, to_dir, to);
@@ -325,19 +325,19 @@ int tdl__sys_rename(int from_dir, const char *from, int to_dir, const char *to, 
 
 int tdl__sys_unlink(int dir, const char *name)
 {
-	int why = call_hook(TDL__OP_UNLINK, name);
+	int err = call_hook(TDL__OP_UNLINK, name);
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return unlinkat(dir, name, 0) < 0 ? errno : tell_hook(TDL__OP_UNLINK, dir, name, -1, NULL);
 }
 
 int tdl__sys_rmdir(int dir, const char *name)
 {
-	int why = call_hook(TDL__OP_UNLINK, name);
+	int err = call_hook(TDL__OP_UNLINK, name);
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return unlinkat(dir, name, AT_REMOVEDIR) < 0
 		       ? errno
 		       : tell_hook(TDL__OP_UNLINK, dir, name, -1, NULL);
@@ -345,19 +345,19 @@ int tdl__sys_rmdir(int dir, const char *name)
 
 int tdl__sys_mkdir(int dir, const char *name, mode_t mode)
 {
-	int why = call_hook(TDL__OP_MKDIR, name);
+	int err = call_hook(TDL__OP_MKDIR, name);
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return mkdirat(dir, name, mode) < 0 ? errno : tell_hook(TDL__OP_MKDIR, dir, name, -1, NULL);
 }
 
 int tdl__sys_stat(int dir, const char *name, struct stat *st)
 {
-	int why = call_hook(TDL__OP_STAT, name);
+	int err = call_hook(TDL__OP_STAT, name);
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
 }
 
@@ -376,10 +376,10 @@ bool tdl__same_file(const struct stat *a, const struct stat *b)
 
 int tdl__sys_fstat(int fd, struct stat *st)
 {
-	int why = call_hook(TDL__OP_STAT, "");
+	int err = call_hook(TDL__OP_STAT, "");
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return fstat(fd, st) < 0 ? errno : 0;
 }
 
@@ -416,37 +416,37 @@ int tdl__sys_own_descriptors(int dir)
 
 int tdl__sys_readable(int dir, const char *name)
 {
-	int why = call_hook(TDL__OP_STAT, name);
+	int err = call_hook(TDL__OP_STAT, name);
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return faccessat(dir, name, R_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
 }
 
 int tdl__sys_writable(int dir)
 {
-	int why = call_hook(TDL__OP_STAT, ".");
+	int err = call_hook(TDL__OP_STAT, ".");
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return faccessat(dir, ".", W_OK | X_OK, AT_EACCESS) < 0 ? errno : 0;
 }
 
 int tdl__sys_chmod(int fd, mode_t mode)
 {
-	int why = call_hook(TDL__OP_ATTR, "");
+	int err = call_hook(TDL__OP_ATTR, "");
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return fchmod(fd, mode) < 0 ? errno : 0;
 }
 
 int tdl__sys_chown(int fd, uid_t uid, gid_t gid)
 {
-	int why = call_hook(TDL__OP_ATTR, "");
+	int err = call_hook(TDL__OP_ATTR, "");
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return fchown(fd, uid, gid) < 0 ? errno : 0;
 }
 
@@ -454,21 +454,21 @@ int tdl__sys_set_mtime(int fd, int64_t ms)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
 				     { ms / 1000, ms % 1000 * 1000000 } };
-	int why = call_hook(TDL__OP_ATTR, "");
+	int err = call_hook(TDL__OP_ATTR, "");
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	return futimens(fd, times) < 0 ? errno : 0;
 }
 
 int tdl__sys_lock(int fd, int operation)
 {
-	int why = call_hook(TDL__OP_LOCK, "");
+	int err = call_hook(TDL__OP_LOCK, "");
 
-	if (why == EINTR)
-		why = 0;
-	if (why != 0)
-		return why;
+	if (err == EINTR)
+		err = 0;
+	if (err != 0)
+		return err;
 	while (flock(fd, operation) < 0) {
 		if (errno != EINTR)
 			return errno;
@@ -486,14 +486,14 @@ int tdl__sys_list(int dir, bool (*each)(void *context, const char *name), void *
 {
 	DIR *stream CLEANUP(close_dir) = NULL;
 	int fd CLEANUP(tdl__close_at) = -1;
-	int why = call_hook(TDL__OP_LIST, ".");
+	int err = call_hook(TDL__OP_LIST, ".");
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	/* A descriptor of its own: the position of the caller's is shared with everyone. */
-	why = tdl__sys_open(dir, ".", O_RDONLY | O_DIRECTORY, 0, &fd);
-	if (why != 0)
-		return why;
+	err = tdl__sys_open(dir, ".", O_RDONLY | O_DIRECTORY, 0, &fd);
+	if (err != 0)
+		return err;
 	stream = fdopendir(fd);
 	if (!stream)
 		return errno;

@@ -262,13 +262,13 @@ static void give_memory_back(void)
 
 static bool start_log(const struct tdfs_options *options)
 {
-	int error = !options->log ? 0 : tdfs_msg_log(options->log);
+	int err = !options->log ? 0 : tdfs_msg_log(options->log);
 
-	if (error == EINVAL)
+	if (err == EINVAL)
 		tdfs_msg(LOG_ERR, "%s: cannot log to what is no regular file", options->log);
-	else if (error != 0)
-		tdfs_msg(LOG_ERR, "%s: %s", options->log, strerror(error));
-	return error == 0;
+	else if (err != 0)
+		tdfs_msg(LOG_ERR, "%s: %s", options->log, strerror(err));
+	return err == 0;
 }
 
 int main(int argc, char **argv)

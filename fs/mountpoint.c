@@ -170,12 +170,12 @@ static int claim_mountpoint(const char *mountpoint)
 	return fd;
 }
 
-static int unresolved(const char *path, int error, char *why, size_t size)
+static int unresolved(const char *path, int err, char *why, size_t size)
 {
-	if (error == ENOTCONN || error == ECONNABORTED)
+	if (err == ENOTCONN || err == ECONNABORTED)
 		return refuse_mountpoint(
 			why, size, "%s: the mount there is dead; first run: umount %s", path, path);
-	return refuse_mountpoint(why, size, "%s: %s", path, strerror(error));
+	return refuse_mountpoint(why, size, "%s: %s", path, strerror(err));
 }
 
 static char *resolve(const char *path, int *error)
@@ -197,15 +197,15 @@ static char *resolve(const char *path, int *error)
 int tdfs_place_find(const char *table, const char *mountpoint, struct tdfs_place *place, char *why,
 		    size_t size)
 {
-	int error;
+	int err;
 
 	*place = (struct tdfs_place){ .claim = -1 };
-	place->table = resolve(table, &error);
+	place->table = resolve(table, &err);
 	if (!place->table)
-		return unresolved(table, error, why, size);
-	place->mountpoint = resolve(mountpoint, &error);
+		return unresolved(table, err, why, size);
+	place->mountpoint = resolve(mountpoint, &err);
 	if (!place->mountpoint) {
-		unresolved(mountpoint, error, why, size);
+		unresolved(mountpoint, err, why, size);
 	} else {
 		place->claim = claim_mountpoint(place->mountpoint);
 		if (check(place->table, place->mountpoint, place->claim, why, size) == 0)

@@ -162,7 +162,7 @@ int tdfs_msg_thread(void)
 	pthread_condattr_t steady;
 	sigset_t all, before;
 	pthread_t thread;
-	int why;
+	int err;
 
 	pthread_condattr_init(&steady);
 	pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
@@ -172,13 +172,13 @@ int tdfs_msg_thread(void)
 	state.last = &state.first;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	why = pthread_create(&thread, NULL, drain, NULL);
+	err = pthread_create(&thread, NULL, drain, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (why == 0) {
+	if (err == 0) {
 		pthread_detach(thread);
 		state.threaded = true;
 	}
-	return why;
+	return err;
 }
 
 /* With the lock held, for up to a second. */

@@ -19,7 +19,7 @@ int tdfs_notify_ready(void)
 	const char *path = getenv("NOTIFY_SOCKET");
 	size_t n = !path ? 0 : strlen(path);
 	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
-	int fd, error = 0;
+	int fd, err = 0;
 
 	if (n == 0)
 		return 0;
@@ -33,7 +33,7 @@ int tdfs_notify_ready(void)
 		return errno;
 	if (sendto(fd, ready, sizeof ready - 1, MSG_NOSIGNAL, (struct sockaddr *)&address, length) <
 	    0)
-		error = errno;
+		err = errno;
 	close(fd);
-	return error;
+	return err;
 }

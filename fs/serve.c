@@ -124,20 +124,20 @@ static void *answer_beside(void *argument)
 static void start_others(struct server *server)
 {
 	unsigned wanted = server->tdfs->options->max_threads;
-	int why = 0;
+	int err = 0;
 
 	if (server->tdfs->options->single_threaded || wanted < 2)
 		return;
 	server->others = calloc(wanted - 1, sizeof *server->others);
-	while (server->others && server->n_others < wanted - 1 && why == 0) {
-		why = pthread_create(&server->others[server->n_others], NULL, answer_beside,
+	while (server->others && server->n_others < wanted - 1 && err == 0) {
+		err = pthread_create(&server->others[server->n_others], NULL, answer_beside,
 				     server);
-		server->n_others += why == 0;
+		server->n_others += err == 0;
 	}
 	tdfs_gate_set(server->tdfs->gate, server->n_others + 1);
 	if (server->n_others < wanted - 1)
 		tdfs_msg(LOG_WARNING, "only %u of %u threads answer requests: %s",
-			 server->n_others + 1, wanted, strerror(why == 0 ? ENOMEM : why));
+			 server->n_others + 1, wanted, strerror(err == 0 ? ENOMEM : err));
 }
 
 static void stop_others(struct server *server)
@@ -175,10 +175,10 @@ static int serve_requests(struct server *server)
 static void tune_read_ahead(const struct server *server)
 {
 	unsigned kib = server->tdfs->options->read_ahead_kib;
-	int error = kib == 0 ? 0 : tdfs_place_read_ahead(server->device, kib);
+	int err = kib == 0 ? 0 : tdfs_place_read_ahead(server->device, kib);
 
-	if (error != 0)
-		tdfs_msg(LOG_DEBUG, "read-ahead stays as it is: %s", strerror(error));
+	if (err != 0)
+		tdfs_msg(LOG_DEBUG, "read-ahead stays as it is: %s", strerror(err));
 }
 
 /* While requests are still answered. */
@@ -197,7 +197,7 @@ static void *run_signal_thread(void *argument)
 	struct server *server = argument;
 	sigset_t signals;
 	struct stat st;
-	int caught, error;
+	int caught, err;
 
 	/* The first request after the kernel's greeting. Where the mount is gone again, it fails or
 	 * finds what else is there. */
@@ -206,9 +206,9 @@ static void *run_signal_thread(void *argument)
 		tune_read_ahead(server);
 		if (server->ready >= 0 && !tdfs_background_detach(server->ready))
 			end_mount(server);
-		error = tdfs_notify_ready();
-		if (error != 0)
-			tdfs_msg(LOG_WARNING, "NOTIFY_SOCKET: %s", strerror(error));
+		err = tdfs_notify_ready();
+		if (err != 0)
+			tdfs_msg(LOG_WARNING, "NOTIFY_SOCKET: %s", strerror(err));
 	}
 	ending_signals(&signals);
 	sigaddset(&signals, SIGHUP);

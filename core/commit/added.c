@@ -99,7 +99,7 @@ int tdl__added_fate(tdl__added *added, const char *hex, enum tdl__fate *fate, td
 	char name[PART_NAME_MAX];
 	struct recorded recorded;
 	struct stat st;
-	int why, r = find_recorded(added, hex, &recorded, error);
+	int err, r = find_recorded(added, hex, &recorded, error);
 
 	if (r < 0)
 		return r;
@@ -107,11 +107,11 @@ int tdl__added_fate(tdl__added *added, const char *hex, enum tdl__fate *fate, td
 	if (!recorded.known)
 		return 0;
 	part_name(name, hex);
-	why = tdl__sys_stat(added->table->dir, name, &st);
-	if (why != 0 && why != ENOENT)
-		return tdl__fail_errno(error, why, "cannot look at data file %s/%s",
+	err = tdl__sys_stat(added->table->dir, name, &st);
+	if (err != 0 && err != ENOENT)
+		return tdl__fail_errno(error, err, "cannot look at data file %s/%s",
 				       added->table->path, name);
-	*fate = why == 0 ? TDL__FATE_PUBLISHED : TDL__FATE_LOST;
+	*fate = err == 0 ? TDL__FATE_PUBLISHED : TDL__FATE_LOST;
 	return 0;
 }
 
@@ -121,20 +121,20 @@ static int check_bytes(int fd, const struct recorded *recorded, bool *same)
 	uint32_t crc = 0;
 	uint64_t at = 0;
 	struct stat st;
-	int why = !buffer ? ENOMEM : tdl__sys_fstat(fd, &st);
+	int err = !buffer ? ENOMEM : tdl__sys_fstat(fd, &st);
 
-	*same = why == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == recorded->size;
-	while (why == 0 && *same && recorded->has_crc) {
+	*same = err == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == recorded->size;
+	while (err == 0 && *same && recorded->has_crc) {
 		size_t got;
 
-		why = tdl__sys_pread(fd, buffer, PIECE, at, &got);
-		if (why != 0 || got == 0)
+		err = tdl__sys_pread(fd, buffer, PIECE, at, &got);
+		if (err != 0 || got == 0)
 			break;
 		crc = tdl__crc32c(crc, buffer, got);
 		at += got;
 	}
 	*same = *same && (!recorded->has_crc || crc == recorded->crc);
-	return why;
+	return err;
 }
 
 int tdl__added_mend(tdl__added *added, int dir, const char *name, bool *mended, tdl_error *error)
@@ -145,32 +145,32 @@ int tdl__added_mend(tdl__added *added, int dir, const char *name, bool *mended, 
 	struct recorded recorded;
 	struct stat st;
 	bool same = false;
-	int why, r = find_recorded(added, name, &recorded, error);
+	int err, r = find_recorded(added, name, &recorded, error);
 
 	*mended = false;
 	if (r < 0)
 		return r;
 	part_name(part, name);
-	why = tdl__sys_open(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
-	if (why == 0)
-		why = check_bytes(fd, &recorded, &same);
-	if (why == ENOMEM)
+	err = tdl__sys_open(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
+	if (err == 0)
+		err = check_bytes(fd, &recorded, &same);
+	if (err == ENOMEM)
 		return tdl__fail_nomem(error);
 	/* It is not what is missing. */
-	if (why == ENOENT || why == ELOOP || why == ENXIO || (why == 0 && !same))
+	if (err == ENOENT || err == ELOOP || err == ENXIO || (err == 0 && !same))
 		return 0;
-	if (why == 0)
-		why = tdl__sys_fstat(table->dir, &st);
-	if (why == 0 && tdl__table_set_owner(table, fd, tdl__table_file_mode(&st), NULL) < 0)
-		why = EIO;
-	if (why == 0)
-		why = tdl__sys_link(dir, name, table->dir, part);
-	if (why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EMLINK)
-		why = tdl__sys_rename(dir, name, table->dir, part, false);
-	if (why == 0)
-		why = tdl__sys_fsync_dir(table->dir);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot put back data file %s/%s", table->path,
+	if (err == 0)
+		err = tdl__sys_fstat(table->dir, &st);
+	if (err == 0 && tdl__table_set_owner(table, fd, tdl__table_file_mode(&st), NULL) < 0)
+		err = EIO;
+	if (err == 0)
+		err = tdl__sys_link(dir, name, table->dir, part);
+	if (err == EPERM || err == EOPNOTSUPP || err == ENOSYS || err == EMLINK)
+		err = tdl__sys_rename(dir, name, table->dir, part, false);
+	if (err == 0)
+		err = tdl__sys_fsync_dir(table->dir);
+	if (err != 0)
+		return tdl__fail_errno(error, err, "cannot put back data file %s/%s", table->path,
 				       part);
 	*mended = true;
 	return 0;

@@ -18,12 +18,12 @@
 static int make_public(tdl_table *table, tdl_staged *file, uint64_t size, tdl_error *error)
 {
 	struct stat dir, st;
-	int why = tdl__sys_fstat(table->dir, &dir), r;
+	int err = tdl__sys_fstat(table->dir, &dir), r;
 
-	if (why == 0)
-		why = tdl__sys_fstat(file->fd, &st);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
+	if (err == 0)
+		err = tdl__sys_fstat(file->fd, &st);
+	if (err != 0)
+		return tdl__fail_errno(error, err, "cannot look at %s", table->path);
 	if ((uint64_t)st.st_size != size)
 		return tdl__fail(error, TDL_ERR_CONFLICT,
 				 "the staged file changed while it was committed");
@@ -36,14 +36,14 @@ static int make_public(tdl_table *table, tdl_staged *file, uint64_t size, tdl_er
 /* and durable. */
 static int make_durable(tdl_table *table, tdl_staged *file, tdl_error *error)
 {
-	int why = tdl__sys_fsync(file->fd);
+	int err = tdl__sys_fsync(file->fd);
 
-	if (why == 0)
+	if (err == 0)
 		return 0;
 	pthread_mutex_lock(&file->lock);
-	file->unsynced = why;
+	file->unsynced = err;
 	pthread_mutex_unlock(&file->lock);
-	return tdl__fail_errno(error, why, "cannot make a data file of %s durable", table->path);
+	return tdl__fail_errno(error, err, "cannot make a data file of %s durable", table->path);
 }
 
 static int finish_file(tdl_table *table, tdl_staged *file, uint64_t size, tdl_error *error)
@@ -57,13 +57,13 @@ static int finish_file(tdl_table *table, tdl_staged *file, uint64_t size, tdl_er
  * given up. */
 static int check_synced(tdl_staged *file, tdl_error *error)
 {
-	int why;
+	int err;
 
 	pthread_mutex_lock(&file->lock);
-	why = file->unsynced;
+	err = file->unsynced;
 	pthread_mutex_unlock(&file->lock);
-	return why == 0 ? 0
-			: tdl__fail_errno(error, why,
+	return err == 0 ? 0
+			: tdl__fail_errno(error, err,
 					  "what was written could not be made durable, and has to "
 					  "be written anew");
 }

@@ -227,11 +227,11 @@ static bool check_folder(void *context, const char *name)
 	struct tdl__dead dead CLEANUP(tdl__dead_close) = TDL__DEAD_NONE;
 	int incoming CLEANUP(tdl__close_at) = -1;
 	struct stat st;
-	int why = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
+	int err = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
 				O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
 
 	folder.name = name;
-	if (why != 0)
+	if (err != 0)
 		return true;
 	switch (tdl__folder_trylock(incoming, name, &dead)) {
 	case TDL__FOLDER_BUSY:
@@ -242,11 +242,11 @@ static bool check_folder(void *context, const char *name)
 		/* Of a machine, or just something that lies there. */
 		if (!tdl__folder_parse(name))
 			return true;
-		why = tdl__sys_open(incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+		err = tdl__sys_open(incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
 				    &dead.dir);
-		if (why == EACCES)
+		if (err == EACCES)
 			tell_closed(check, incoming, name);
-		if (why != 0)
+		if (err != 0)
 			return true;
 		folder.foreign = true;
 		break;
@@ -263,7 +263,7 @@ static int check_leftovers(struct tdl__check *check)
 {
 	tdl__added added CLEANUP(tdl__added_clear) = { .table = check->table };
 	int incoming CLEANUP(tdl__close_at) = -1;
-	int why, r = tdl_table_vacuum(check->table, &(tdl_vacuum_options){ .dry_run = true },
+	int err, r = tdl_table_vacuum(check->table, &(tdl_vacuum_options){ .dry_run = true },
 				      leftover, check, check->error);
 
 	/* Behind damage nobody knows what a version needs; that is told already. */
@@ -271,19 +271,19 @@ static int check_leftovers(struct tdl__check *check)
 		return 0;
 	if (r < 0)
 		return r;
-	why = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
+	err = tdl__sys_open(check->table->dir, TDL__INCOMING_DIR,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &incoming);
-	if (why == 0)
-		why = tdl__sys_list(incoming, check_folder,
+	if (err == 0)
+		err = tdl__sys_list(incoming, check_folder,
 				    &(struct folder){ .check = check, .added = &added });
-	if (why == EACCES) {
+	if (err == EACCES) {
 		tdl__check_problem(check, TDL_LEFTOVER, -1, TDL__INCOMING_DIR, 0,
 				   "closed to this user: what is left in it is not known");
 		return 0;
 	}
-	return why == 0 || why == ENOENT || why == ELOOP || why == ENOTDIR
+	return err == 0 || err == ENOENT || err == ELOOP || err == ENOTDIR
 		       ? 0
-		       : tdl__fail_errno(check->error, why, "cannot list %s/" TDL__INCOMING_DIR,
+		       : tdl__fail_errno(check->error, err, "cannot list %s/" TDL__INCOMING_DIR,
 					 check->table->path);
 }
 

@@ -257,10 +257,10 @@ static int read_content(struct tdl__check *check, int fd, uint64_t size, const t
 		return ENOMEM;
 	for (;;) {
 		size_t got;
-		int why = tdl__sys_pread(fd, buffer, PIECE, content->bytes, &got);
+		int err = tdl__sys_pread(fd, buffer, PIECE, content->bytes, &got);
 
-		if (why != 0)
-			return why;
+		if (err != 0)
+			return err;
 		if (got == 0)
 			break;
 		if (got > size - content->bytes) {

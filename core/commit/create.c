@@ -23,17 +23,17 @@ static int make_parents(const char *path, size_t *made, tdl_error *error)
 	if (!copy)
 		return tdl__fail_nomem(error);
 	for (slash = copy + 1; (slash = strchr(slash, '/')); slash++) {
-		int why;
+		int err;
 
 		if (slash[1] == '/')
 			continue;
 		if (slash[1] == '\0')
 			break;
 		*slash = '\0';
-		why = tdl__sys_mkdir(AT_FDCWD, copy, 0777);
-		if (why != 0 && why != EEXIST)
-			return tdl__fail_errno(error, why, "cannot create %s", copy);
-		if (why == 0 && *made == 0)
+		err = tdl__sys_mkdir(AT_FDCWD, copy, 0777);
+		if (err != 0 && err != EEXIST)
+			return tdl__fail_errno(error, err, "cannot create %s", copy);
+		if (err == 0 && *made == 0)
 			*made = strlen(copy);
 		*slash = '/';
 	}
@@ -61,17 +61,17 @@ static int sync_parents(const char *path, tdl_error *error)
 		return tdl__fail_errno(error, errno, "cannot resolve %s", path);
 	for (char *slash = strrchr(copy, '/'); slash; slash = strrchr(copy, '/')) {
 		int fd CLEANUP(tdl__close_at) = -1;
-		int why;
+		int err;
 
 		slash[slash == copy ? 1 : 0] = '\0';
-		why = tdl__sys_open(AT_FDCWD, copy, O_RDONLY | O_DIRECTORY, 0, &fd);
+		err = tdl__sys_open(AT_FDCWD, copy, O_RDONLY | O_DIRECTORY, 0, &fd);
 		/* A directory that may be searched but not read held its names before. */
-		if (why == 0)
-			why = tdl__sys_fsync_dir(fd);
-		else if (why == EACCES)
-			why = 0;
-		if (why != 0)
-			return tdl__fail_errno(error, why, "cannot make %s durable", copy);
+		if (err == 0)
+			err = tdl__sys_fsync_dir(fd);
+		else if (err == EACCES)
+			err = 0;
+		if (err != 0)
+			return tdl__fail_errno(error, err, "cannot make %s durable", copy);
 		if (slash == copy)
 			return 0;
 	}
@@ -99,20 +99,20 @@ static int write_first_commit(const char *path, const char *text, size_t length,
 {
 	int dir CLEANUP(tdl__close_at) = -1, log_dir CLEANUP(tdl__close_at) = -1;
 	struct stat st;
-	int r, why = tdl__sys_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &dir);
+	int r, err = tdl__sys_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &dir);
 
-	if (why == 0)
-		why = tdl__sys_fstat(dir, &st);
-	if (why == 0)
-		why = tdl__sys_mkdir(dir, TDL__LOG_DIR, 0777);
-	if (why == 0)
-		why = tdl__sys_open(dir, TDL__LOG_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+	if (err == 0)
+		err = tdl__sys_fstat(dir, &st);
+	if (err == 0)
+		err = tdl__sys_mkdir(dir, TDL__LOG_DIR, 0777);
+	if (err == 0)
+		err = tdl__sys_open(dir, TDL__LOG_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
 				    &log_dir);
 	/* Its names must last before the first commit makes it a table. */
-	if (why == 0)
-		why = tdl__sys_fsync_dir(dir);
-	r = why == 0 ? sync_parents(path, error)
-		     : tdl__fail_errno(error, why, "cannot create %s", path);
+	if (err == 0)
+		err = tdl__sys_fsync_dir(dir);
+	r = err == 0 ? sync_parents(path, error)
+		     : tdl__fail_errno(error, err, "cannot create %s", path);
 	if (r == 0)
 		r = tdl__publish_first(&(tdl__log){ log_dir, path }, text, length,
 				       tdl__table_file_mode(&st), error);
@@ -127,24 +127,24 @@ int tdl_table_create(const char *path, const tdl_schema *schema, const tdl_commi
 	tdl__text text CLEANUP(tdl__text_free) = { 0 };
 	struct stat st;
 	size_t made;
-	int why, r = tdl__commit_options_check(options, error);
+	int err, r = tdl__commit_options_check(options, error);
 
 	if (r == 0)
 		r = first_commit(path, schema, options, &text, error);
 	if (r < 0)
 		return r;
-	why = tdl__sys_stat(AT_FDCWD, path, &st);
-	if (why == 0)
+	err = tdl__sys_stat(AT_FDCWD, path, &st);
+	if (err == 0)
 		return tdl__fail(error, TDL_ERR_EXISTS, "%s exists already", path);
 	if (*path == '\0')
 		return tdl__fail(error, TDL_ERR_MISUSE, "a table needs a path");
 	r = make_parents(path, &made, error);
 	if (r == 0) {
-		why = tdl__sys_mkdir(AT_FDCWD, path, 0777);
-		if (why == EEXIST)
+		err = tdl__sys_mkdir(AT_FDCWD, path, 0777);
+		if (err == EEXIST)
 			return tdl__fail(error, TDL_ERR_EXISTS, "%s exists already", path);
-		if (why != 0)
-			r = tdl__fail_errno(error, why, "cannot create %s", path);
+		if (err != 0)
+			r = tdl__fail_errno(error, err, "cannot create %s", path);
 	}
 	if (r == 0) {
 		r = write_first_commit(path, text.p, text.n, error);

@@ -201,9 +201,9 @@ static int make_commit_text(tdl_table *table, enum tdl__change change, const tdl
 
 /* ---- The publish point --------------------------------------------------------------------- */
 
-static int cannot_write_log(const tdl__log *log, int why, const char *name, tdl_error *error)
+static int cannot_write_log(const tdl__log *log, int err, const char *name, tdl_error *error)
 {
-	return tdl__fail_errno(error, why, "cannot write %s/" TDL__LOG_DIR "/%s", log->table, name);
+	return tdl__fail_errno(error, err, "cannot write %s/" TDL__LOG_DIR "/%s", log->table, name);
 }
 
 /* Writes the commit under its temporary name, durably. On failure nothing is left. */
@@ -212,22 +212,22 @@ static int write_temp(const tdl__log *log, int64_t version, const char *text, si
 		      tdl_error *error)
 {
 	int fd CLEANUP(tdl__close_at) = -1;
-	int why, r = 0;
+	int err, r = 0;
 
 	tdl__log_temp_name(name, version);
-	why = tdl__sys_open(log->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd);
-	if (why != 0)
-		return cannot_write_log(log, why, name, error);
+	err = tdl__sys_open(log->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd);
+	if (err != 0)
+		return cannot_write_log(log, err, name, error);
 	if (owner)
 		r = tdl__table_set_owner(owner, fd, mode, error);
 	if (r == 0)
-		why = tdl__sys_write(fd, text, length);
+		err = tdl__sys_write(fd, text, length);
 	/* Not before: a write sets the date anew. */
-	if (r == 0 && why == 0)
+	if (r == 0 && err == 0)
 		tdl__table_set_future_mtime(fd);
 	if (r == 0 &&
-	    (why != 0 || (why = tdl__sys_fsync(fd)) != 0 || (why = tdl__sys_fstat(fd, st)) != 0))
-		r = cannot_write_log(log, why, name, error);
+	    (err != 0 || (err = tdl__sys_fsync(fd)) != 0 || (err = tdl__sys_fstat(fd, st)) != 0))
+		r = cannot_write_log(log, err, name, error);
 	if (r < 0)
 		tdl__sys_unlink(log->dir, name);
 	return r;
@@ -244,21 +244,21 @@ static int conflict(int64_t version, tdl_error *error)
 static int is_same_file(const tdl__log *log, const char *name, const struct stat *st)
 {
 	struct stat there;
-	int why = tdl__sys_stat(log->dir, name, &there);
+	int err = tdl__sys_stat(log->dir, name, &there);
 
-	if (why != 0)
-		return why == ENOENT ? 0 : -1;
+	if (err != 0)
+		return err == ENOENT ? 0 : -1;
 	return tdl__same_file(&there, st);
 }
 
-static bool lacks_links(int why)
+static bool lacks_links(int err)
 {
-	return why == EPERM || why == EOPNOTSUPP || why == ENOSYS || why == EXDEV || why == EMLINK;
+	return err == EPERM || err == EOPNOTSUPP || err == ENOSYS || err == EXDEV || err == EMLINK;
 }
 
-static bool lacks_rename(int why)
+static bool lacks_rename(int err)
 {
-	return why == EINVAL || why == ENOSYS || why == EOPNOTSUPP;
+	return err == EINVAL || err == ENOSYS || err == EOPNOTSUPP;
 }
 
 static int unsupported(const char *table, int link_why, tdl_error *error)
@@ -273,9 +273,9 @@ static int unsupported(const char *table, int link_why, tdl_error *error)
 }
 
 /* The commit is visible, or may be: nothing is undone. */
-static int published(int64_t version, int why, const char *what, tdl_error *error)
+static int published(int64_t version, int err, const char *what, tdl_error *error)
 {
-	tdl__fail_errno(error, why, "committed as version %" PRId64 ", %s: do not drop again",
+	tdl__fail_errno(error, err, "committed as version %" PRId64 ", %s: do not drop again",
 			version, what);
 	if (error) {
 		error->code = TDL_ERR_PUBLISHED;
@@ -285,9 +285,9 @@ static int published(int64_t version, int why, const char *what, tdl_error *erro
 }
 
 /* The system says that it failed, and not whether it did it all the same. */
-static int in_doubt(int64_t version, int why, tdl_error *error)
+static int in_doubt(int64_t version, int err, tdl_error *error)
 {
-	tdl__fail_errno(error, why,
+	tdl__fail_errno(error, err,
 			"may be committed as version %" PRId64
 			", which the file system does not say: look first, do not drop again",
 			version);
@@ -320,36 +320,36 @@ static int publish_link(const tdl__log *log, const char *temp, int64_t version,
 			const struct stat *st, tdl_error *error)
 {
 	char name[TDL__LOG_NAME_MAX];
-	int why, link_why, same;
+	int err, link_why, same;
 
 	tdl__log_name(name, version);
-	link_why = why = tdl__sys_link(log->dir, temp, log->dir, name);
-	if (lacks_links(why))
-		why = tdl__sys_rename(log->dir, temp, log->dir, name, false);
-	if (why == 0)
+	link_why = err = tdl__sys_link(log->dir, temp, log->dir, name);
+	if (lacks_links(err))
+		err = tdl__sys_rename(log->dir, temp, log->dir, name, false);
+	if (err == 0)
 		return 0;
 	same = is_same_file(log, name, st);
 	if (same > 0)
 		return 0;
 	if (same < 0)
-		return in_doubt(version, why, error);
-	if (why == EEXIST)
+		return in_doubt(version, err, error);
+	if (err == EEXIST)
 		return conflict(version, error);
-	if (why == ENOENT)
-		return tdl__fail_errno(error, why, "cannot publish %s/" TDL__LOG_DIR "/%s",
+	if (err == ENOENT)
+		return tdl__fail_errno(error, err, "cannot publish %s/" TDL__LOG_DIR "/%s",
 				       log->table, name),
 		       TDL_ERR_NOT_FOUND;
-	if (lacks_links(link_why) && lacks_rename(why))
+	if (lacks_links(link_why) && lacks_rename(err))
 		return unsupported(log->table, link_why, error);
-	return tdl__fail_errno(error, why, "cannot publish %s/" TDL__LOG_DIR "/%s", log->table,
+	return tdl__fail_errno(error, err, "cannot publish %s/" TDL__LOG_DIR "/%s", log->table,
 			       name);
 }
 
 static int sync_log(const tdl__log *log, int64_t version, tdl_error *error)
 {
-	int why = tdl__sys_fsync_dir(log->dir);
+	int err = tdl__sys_fsync_dir(log->dir);
 
-	return why == 0 ? 0 : published(version, why, "durability unknown", error);
+	return err == 0 ? 0 : published(version, err, "durability unknown", error);
 }
 
 int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mode_t mode,
@@ -388,17 +388,17 @@ static void remove_mark(const tdl__part *part, struct linked *linked)
 static int leave_mark(const tdl__part *part, struct linked *linked)
 {
 	int fd CLEANUP(tdl__close_at) = -1;
-	int why;
+	int err;
 
 	/* One without a name is nobody's but its process's. */
 	if (strlen(part->name) <= TDL__MOVED_AT + 1)
 		return 0;
 	snprintf(linked->mark, sizeof linked->mark, "%s", part->name);
 	linked->mark[TDL__MOVED_AT] = TDL__MOVED_MARK;
-	why = tdl__sys_open(part->dir, linked->mark, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600, &fd);
-	if (why != 0)
+	err = tdl__sys_open(part->dir, linked->mark, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600, &fd);
+	if (err != 0)
 		linked->mark[0] = '\0';
-	return why;
+	return err;
 }
 
 static void unlink_part(tdl_table *table, const tdl__part *part, const char *name,
@@ -438,34 +438,34 @@ static int link_again(tdl_table *table, const tdl__part *part, const char *name,
 static int link_part(tdl_table *table, const tdl__part *part, const char *name,
 		     struct linked *linked, tdl_error *error)
 {
-	int why = tdl__sys_link(part->dir, part->name, table->dir, name), link_why = why;
+	int err = tdl__sys_link(part->dir, part->name, table->dir, name), link_why = err;
 
-	if (why == EEXIST)
-		why = link_again(table, part, name, &linked->was_ours);
-	if (lacks_links(why)) {
-		why = leave_mark(part, linked);
-		if (why == 0) {
-			why = tdl__sys_rename(part->dir, part->name, table->dir, name, false);
-			linked->moved = why == 0;
+	if (err == EEXIST)
+		err = link_again(table, part, name, &linked->was_ours);
+	if (lacks_links(err)) {
+		err = leave_mark(part, linked);
+		if (err == 0) {
+			err = tdl__sys_rename(part->dir, part->name, table->dir, name, false);
+			linked->moved = err == 0;
 		}
-		if (why != 0)
+		if (err != 0)
 			remove_mark(part, linked);
-		if (lacks_rename(why))
+		if (lacks_rename(err))
 			return unsupported(table->path, link_why, error);
 	}
-	if (why == 0) {
-		why = tdl__sys_fsync_dir(table->dir);
-		if (why != 0)
+	if (err == 0) {
+		err = tdl__sys_fsync_dir(table->dir);
+		if (err != 0)
 			unlink_part(table, part, name, linked);
 	}
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot publish data file %s/%s", table->path,
+	if (err != 0)
+		return tdl__fail_errno(error, err, "cannot publish data file %s/%s", table->path,
 				       name);
 	return 0;
 }
 
 /* The commit names a data file that is not there any more. */
-static int lost(tdl_table *table, tdl__part *part, int64_t version, int why, tdl_error *error)
+static int lost(tdl_table *table, tdl__part *part, int64_t version, int err, tdl_error *error)
 {
 	char what[512];
 	struct stat st;
@@ -479,7 +479,7 @@ static int lost(tdl_table *table, tdl__part *part, int64_t version, int why, tdl
 			table->path, part->folder, part->name);
 	else
 		snprintf(what, sizeof what, "but its data file is gone");
-	return published(version, why, what, error);
+	return published(version, err, what, error);
 }
 
 /* A vacuum that knows no locks may have taken the part for an orphan just before the commit named
@@ -488,20 +488,20 @@ static int check_part(tdl_table *table, tdl__part *part, const char *name, bool 
 		      int64_t version, tdl_error *error)
 {
 	struct stat there, staged;
-	int why = tdl__sys_stat(table->dir, name, &there);
+	int err = tdl__sys_stat(table->dir, name, &there);
 
-	if (why == 0 && !moved && tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
+	if (err == 0 && !moved && tdl__sys_stat(part->dir, part->name, &staged) == 0 &&
 	    !tdl__same_file(&there, &staged))
 		return published(version, EEXIST, "another file has its data file's name", error);
-	if (why == ENOENT && !moved) {
-		why = tdl__sys_link(part->dir, part->name, table->dir, name);
-		if (why == 0)
-			why = tdl__sys_fsync_dir(table->dir);
+	if (err == ENOENT && !moved) {
+		err = tdl__sys_link(part->dir, part->name, table->dir, name);
+		if (err == 0)
+			err = tdl__sys_fsync_dir(table->dir);
 	}
 	/* Where it cannot be looked at, it need not be gone. */
-	if (why != 0 && tdl__sys_stat(table->dir, name, &there) == ENOENT)
-		return lost(table, part, version, why, error);
-	return why == 0 ? 0 : published(version, why, "its data file cannot be seen", error);
+	if (err != 0 && tdl__sys_stat(table->dir, name, &there) == ENOENT)
+		return lost(table, part, version, err, error);
+	return err == 0 ? 0 : published(version, err, "its data file cannot be seen", error);
 }
 
 /* ---- Commits ------------------------------------------------------------------------------- */
@@ -602,10 +602,10 @@ int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int
 	struct linked linked = { 0 };
 	int64_t made = -1;
 	tdl_error why_not;
-	int why, r;
+	int err, r;
 
-	if ((why = tdl__sys_fstat(table->dir, &dir)) != 0)
-		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
+	if ((err = tdl__sys_fstat(table->dir, &dir)) != 0)
+		return tdl__fail_errno(error, err, "cannot look at %s", table->path);
 	r = check_stop(options, error);
 	if (r == 0)
 		r = tdl__table_lock(table, options, &lock, error);

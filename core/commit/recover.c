@@ -34,20 +34,20 @@ static int open_leftover(const struct recovery *recovery, const char *name, int 
 {
 	const int flags = O_NOFOLLOW | O_NONBLOCK;
 	int got CLEANUP(tdl__close_at) = -1;
-	int why = tdl__sys_open(recovery->from, name, O_RDWR | flags, 0, &got);
+	int err = tdl__sys_open(recovery->from, name, O_RDWR | flags, 0, &got);
 
 	/* It was about to be published, and readable to all, writable to none already. */
-	if (why == EACCES && tdl__sys_open(recovery->from, name, O_RDONLY | flags, 0, &got) == 0 &&
+	if (err == EACCES && tdl__sys_open(recovery->from, name, O_RDONLY | flags, 0, &got) == 0 &&
 	    tdl__sys_fstat(got, st) == 0 && S_ISREG(st->st_mode) && st->st_uid == recovery->owner &&
 	    tdl__sys_chmod(got, 0600) == 0) {
 		close(tdl__steal_fd(&got));
-		why = tdl__sys_open(recovery->from, name, O_RDWR | flags, 0, &got);
+		err = tdl__sys_open(recovery->from, name, O_RDWR | flags, 0, &got);
 	}
-	if (why == 0)
-		why = tdl__sys_fstat(got, st);
-	if (why == 0)
+	if (err == 0)
+		err = tdl__sys_fstat(got, st);
+	if (err == 0)
 		*fd = tdl__steal_fd(&got);
-	return why;
+	return err;
 }
 
 /* Takes one named file over into our folder and opens it. */
@@ -58,18 +58,18 @@ static int take_over(struct recovery *recovery, const char *name, const char *st
 	tdl_staged *file;
 	tdl_left left;
 	struct stat st;
-	int why = open_leftover(recovery, name, &fd, &st);
+	int err = open_leftover(recovery, name, &fd, &st);
 
 	/* Whatever else lies there is not ours to touch. */
-	if (why == ENOENT || why == ELOOP || why == ENXIO || why == EISDIR ||
-	    (why == 0 && (!S_ISREG(st.st_mode) || st.st_uid != recovery->owner)))
+	if (err == ENOENT || err == ELOOP || err == ENXIO || err == EISDIR ||
+	    (err == 0 && (!S_ISREG(st.st_mode) || st.st_uid != recovery->owner)))
 		return 0;
-	if (why == 0)
-		why = tdl__sys_rename(recovery->from, name, staging->dir, name, false);
-	if (why == EINVAL || why == ENOSYS)
-		why = tdl__sys_rename(recovery->from, name, staging->dir, name, true);
-	if (why != 0)
-		return tdl__cannot_stage(staging->table, why, recovery->error);
+	if (err == 0)
+		err = tdl__sys_rename(recovery->from, name, staging->dir, name, false);
+	if (err == EINVAL || err == ENOSYS)
+		err = tdl__sys_rename(recovery->from, name, staging->dir, name, true);
+	if (err != 0)
+		return tdl__cannot_stage(staging->table, err, recovery->error);
 	file = tdl__staged_new(staging, strdup(name));
 	if (!file)
 		return tdl__fail_nomem(recovery->error);
@@ -124,7 +124,7 @@ static int recover_moved(struct recovery *recovery, const char *mark, const char
 	tdl_table *table = recovery->staging->table;
 	char name[NAME_MAX + 1], part[64];
 	enum tdl__fate fate;
-	int why, r = tdl__added_fate(&recovery->added, mark, &fate, recovery->error);
+	int err, r = tdl__added_fate(&recovery->added, mark, &fate, recovery->error);
 
 	if (r < 0)
 		return r;
@@ -133,12 +133,12 @@ static int recover_moved(struct recovery *recovery, const char *mark, const char
 	snprintf(name, sizeof name, "%s", mark);
 	name[TDL__MOVED_AT] = '-';
 	snprintf(part, sizeof part, "part-%.32s.jsonl", mark);
-	why = tdl__sys_rename(table->dir, part, recovery->from, name, false);
+	err = tdl__sys_rename(table->dir, part, recovery->from, name, false);
 	/* It had not been moved yet, or was moved back. */
-	if (why == ENOENT || why == EEXIST)
+	if (err == ENOENT || err == EEXIST)
 		return discard(recovery, mark);
-	if (why != 0)
-		return tdl__cannot_stage(table, why, recovery->error);
+	if (err != 0)
+		return tdl__cannot_stage(table, err, recovery->error);
 	discard(recovery, mark);
 	return recover_file(recovery, name, staged_name);
 }
@@ -201,18 +201,18 @@ static bool remove_about(void *context, const char *name)
 static void take_folder(struct recovery *recovery, const char *name, const struct tdl__dead *dead)
 {
 	struct stat st;
-	int why = tdl__sys_fstat(dead->dir, &st);
+	int err = tdl__sys_fstat(dead->dir, &st);
 
 	recovery->from = dead->dir;
 	recovery->owner = st.st_uid;
-	if (why == 0)
-		why = tdl__sys_list(dead->dir, collect_name, recovery);
+	if (err == 0)
+		err = tdl__sys_list(dead->dir, collect_name, recovery);
 	recover_files(recovery);
-	if (why == 0 && recovery->result == 0)
+	if (err == 0 && recovery->result == 0)
 		(void)tdl__sys_list(dead->dir, remove_about, recovery);
-	if (why != 0 && recovery->result == 0)
+	if (err != 0 && recovery->result == 0)
 		recovery->result =
-			tdl__cannot_stage(recovery->staging->table, why, recovery->error);
+			tdl__cannot_stage(recovery->staging->table, err, recovery->error);
 	tdl__dead_remove(recovery->staging->incoming, name, dead);
 }
 
@@ -249,18 +249,18 @@ int tdl_staging_recover(tdl_staging *staging,
 		.added = { .table = staging->table },
 		.error = error,
 	};
-	int why, r = tdl__history_refresh(&staging->table->history, error);
+	int err, r = tdl__history_refresh(&staging->table->history, error);
 
 	/* Behind damage nobody knows what was published: nothing is touched. */
 	if (r < 0)
 		return r;
-	why = tdl__sys_list(staging->incoming, recover_folder, &recovery);
+	err = tdl__sys_list(staging->incoming, recover_folder, &recovery);
 	tdl__added_clear(&recovery.added);
 	free(recovery.names);
 	if (recovery.result < 0)
 		return recovery.result;
-	if (why != 0)
-		return tdl__cannot_stage(staging->table, why, error);
+	if (err != 0)
+		return tdl__cannot_stage(staging->table, err, error);
 	if (recovery.result == 0 && busy)
 		*busy = recovery.busy;
 	return recovery.result;
@@ -315,7 +315,7 @@ static bool tell_folder(void *context, const char *name)
 	int dir CLEANUP(tdl__close_at) = -1;
 	enum tdl__folder folder;
 	struct stat st;
-	int why;
+	int err;
 
 	if (!tdl__folder_parse(name) || (waiting->only && strcmp(name, waiting->only) != 0) ||
 	    tdl__sys_stat(waiting->incoming, name, &st) != 0 || !S_ISDIR(st.st_mode))
@@ -328,12 +328,12 @@ static bool tell_folder(void *context, const char *name)
 	else if (folder != TDL__FOLDER_DEAD &&
 		 tdl__folder_lock(waiting->incoming, name, &by_hand) == TDL__FOLDER_BUSY)
 		waiting->told.state = TDL_WAITING_LIVES;
-	why = tdl__sys_open(waiting->incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &dir);
+	err = tdl__sys_open(waiting->incoming, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &dir);
 	waiting->dir = dir;
-	if (why == 0)
-		why = tdl__sys_list(dir, tell_file, waiting);
+	if (err == 0)
+		err = tdl__sys_list(dir, tell_file, waiting);
 	/* Nobody but its user knows what is in it. */
-	if (why == EACCES)
+	if (err == EACCES)
 		tell_waiting(waiting, NULL);
 	return true;
 }
@@ -346,16 +346,16 @@ int tdl_table_waiting(tdl_table *table, const char *folder,
 	struct waiting waiting = {
 		.table = table, .found = found, .context = context, .only = folder
 	};
-	int why = tdl__sys_open(table->dir, TDL__INCOMING_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
+	int err = tdl__sys_open(table->dir, TDL__INCOMING_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
 				0, &incoming);
 
-	if (why == ENOENT)
+	if (err == ENOENT)
 		return 0;
 	waiting.incoming = incoming;
-	if (why == 0)
-		why = tdl__sys_list(incoming, tell_folder, &waiting);
-	return why == 0 ? 0
-			: tdl__fail_errno(error, why, "cannot list %s/" TDL__INCOMING_DIR,
+	if (err == 0)
+		err = tdl__sys_list(incoming, tell_folder, &waiting);
+	return err == 0 ? 0
+			: tdl__fail_errno(error, err, "cannot list %s/" TDL__INCOMING_DIR,
 					  table->path);
 }
 
@@ -374,7 +374,7 @@ static int lock_named(tdl_table *table, int incoming, const char *folder, struct
 {
 	char shown[4 * NAME_MAX + 1];
 	struct stat st;
-	int why;
+	int err;
 
 	tdl__printable(shown, sizeof shown, folder, strnlen(folder, NAME_MAX));
 	if (!tdl__folder_parse(folder) || strchr(folder, '/'))
@@ -387,15 +387,15 @@ static int lock_named(tdl_table *table, int incoming, const char *folder, struct
 				 "/%s is locked: the process that stages files there lives",
 				 table->path, shown);
 	case TDL__FOLDER_FOREIGN:
-		why = tdl__sys_stat(incoming, folder, &st);
-		return tdl__fail_errno(error, why != 0 ? why : EACCES,
+		err = tdl__sys_stat(incoming, folder, &st);
+		return tdl__fail_errno(error, err != 0 ? err : EACCES,
 				       "cannot take over %s/" TDL__INCOMING_DIR "/%s", table->path,
 				       shown);
 	case TDL__FOLDER_DEAD:
 		break;
 	}
-	why = tdl__sys_fstat(dead->dir, &st);
-	if (why != 0 || (st.st_mode & 022) != 0 || (st.st_uid != geteuid() && geteuid() != 0))
+	err = tdl__sys_fstat(dead->dir, &st);
+	if (err != 0 || (st.st_mode & 022) != 0 || (st.st_uid != geteuid() && geteuid() != 0))
 		return tdl__fail(error, TDL_ERR_MISUSE,
 				 "%s/" TDL__INCOMING_DIR
 				 "/%s is not this user's alone: its user or root takes it over",

@@ -32,30 +32,30 @@ int tdl_staged_detach(tdl_staged *file)
 static int open_named_again(tdl_staged *file)
 {
 	const int flags = O_NOFOLLOW | O_NONBLOCK;
-	int dir = file->staging->dir, fd, why;
+	int dir = file->staging->dir, fd, err;
 
 	if (file->fd >= 0)
 		return 0;
 	if (!file->file_name)
 		return ENOENT;
-	why = tdl__sys_open(dir, file->file_name, O_RDWR | flags, 0, &file->fd);
+	err = tdl__sys_open(dir, file->file_name, O_RDWR | flags, 0, &file->fd);
 	/* It was ready to be published, which can be written by nobody. */
-	if (why == EACCES && tdl__sys_open(dir, file->file_name, O_RDONLY | flags, 0, &fd) == 0) {
+	if (err == EACCES && tdl__sys_open(dir, file->file_name, O_RDONLY | flags, 0, &fd) == 0) {
 		if (tdl__sys_chmod(fd, 0600) == 0)
-			why = tdl__sys_open(dir, file->file_name, O_RDWR | flags, 0, &file->fd);
+			err = tdl__sys_open(dir, file->file_name, O_RDWR | flags, 0, &file->fd);
 		close(fd);
 	}
-	return why;
+	return err;
 }
 
 int tdl_staged_open(tdl_staged *file, tdl_error *error)
 {
-	int why;
+	int err;
 
 	pthread_mutex_lock(&file->lock);
-	why = open_named_again(file);
+	err = open_named_again(file);
 	pthread_mutex_unlock(&file->lock);
-	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
+	return err == 0 ? 0 : tdl__cannot_stage(file->staging->table, err, error);
 }
 
 /* ---- What is known about it ---------------------------------------------------------------- */
@@ -96,33 +96,33 @@ static int write_about(tdl_staged *file)
 	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW;
 	int fd CLEANUP(tdl__close_at) = -1;
 	char name[ABOUT_NAME_MAX], text[ABOUT_MAX];
-	int n, why;
+	int n, err;
 
 	name_about(name, file->hex);
-	why = tdl__sys_open(file->staging->dir, name, flags, 0600, &fd);
-	if (why != 0)
-		return why;
+	err = tdl__sys_open(file->staging->dir, name, flags, 0600, &fd);
+	if (err != 0)
+		return err;
 	file->has_about = true;
 	n = snprintf(text, sizeof text, "%u %u %o\n%s", file->uid, file->gid, file->mode,
 		     file->refused ? file->refused : "");
-	why = tdl__sys_write(fd, text, (size_t)n);
+	err = tdl__sys_write(fd, text, (size_t)n);
 	/* Half of it might be taken for the whole. */
-	if (why != 0)
+	if (err != 0)
 		tdl__about_forget(file);
-	return why;
+	return err;
 }
 
 int tdl_staged_own(tdl_staged *file, unsigned uid, unsigned gid, unsigned mode, tdl_error *error)
 {
-	int why;
+	int err;
 
 	pthread_mutex_lock(&file->lock);
 	file->uid = uid;
 	file->gid = gid;
 	file->mode = mode & 0777;
-	why = !file->file_name ? 0 : write_about(file);
+	err = !file->file_name ? 0 : write_about(file);
 	pthread_mutex_unlock(&file->lock);
-	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
+	return err == 0 ? 0 : tdl__cannot_stage(file->staging->table, err, error);
 }
 
 static int stat_state(const struct stat *st, char *out, size_t size)
@@ -135,24 +135,24 @@ int tdl_staged_refused(tdl_staged *file, const char *reason, tdl_error *error)
 {
 	char state[80], *refused = NULL;
 	struct stat st;
-	int why;
+	int err;
 
 	pthread_mutex_lock(&file->lock);
-	why = open_named_again(file);
-	if (why == 0)
-		why = tdl__sys_fstat(file->fd, &st);
-	if (why == 0) {
+	err = open_named_again(file);
+	if (err == 0)
+		err = tdl__sys_fstat(file->fd, &st);
+	if (err == 0) {
 		(void)stat_state(&st, state, sizeof state);
 		if (asprintf(&refused, "%s%.*s\n", state, TDL_MESSAGE_MAX, reason) < 0)
-			why = ENOMEM;
+			err = ENOMEM;
 	}
-	if (why == 0) {
+	if (err == 0) {
 		free(file->refused);
 		file->refused = refused;
-		why = write_about(file);
+		err = write_about(file);
 	}
 	pthread_mutex_unlock(&file->lock);
-	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
+	return err == 0 ? 0 : tdl__cannot_stage(file->staging->table, err, error);
 }
 
 void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left *left)
@@ -194,16 +194,16 @@ void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left
 
 int tdl_staged_remove(tdl_staged *file, tdl_error *error)
 {
-	int why = 0;
+	int err = 0;
 
 	pthread_mutex_lock(&file->lock);
 	if (file->file_name)
-		why = tdl__sys_unlink(file->staging->dir, file->file_name);
-	if (why == 0 || why == ENOENT) {
+		err = tdl__sys_unlink(file->staging->dir, file->file_name);
+	if (err == 0 || err == ENOENT) {
 		tdl__staged_forget(file);
 		tdl__about_forget(file);
-		why = 0;
+		err = 0;
 	}
 	pthread_mutex_unlock(&file->lock);
-	return why == 0 ? 0 : tdl__cannot_stage(file->staging->table, why, error);
+	return err == 0 ? 0 : tdl__cannot_stage(file->staging->table, err, error);
 }

@@ -123,9 +123,9 @@ bool tdl__moved_parse(const char *name, const char **staged_name)
 
 /* ---- Folders ------------------------------------------------------------------------------- */
 
-int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error)
+int tdl__cannot_stage(const tdl_table *table, int err, tdl_error *error)
 {
-	return tdl__fail_errno(error, why, "cannot stage files in %s/" TDL__INCOMING_DIR,
+	return tdl__fail_errno(error, err, "cannot stage files in %s/" TDL__INCOMING_DIR,
 			       table->path);
 }
 
@@ -151,25 +151,25 @@ static int make_incoming(tdl_table *table, mode_t mode, tdl_error *error)
 {
 	int fd CLEANUP(tdl__close_at) = -1;
 	char temp[sizeof INCOMING_TEMP + TDL__HEX_MAX] = INCOMING_TEMP;
-	int why, r;
+	int err, r;
 
 	tdl__random_hex(temp + strlen(INCOMING_TEMP));
-	why = tdl__sys_mkdir(table->dir, temp, 0700);
-	if (why != 0)
-		return tdl__cannot_stage(table, why, error);
-	why = open_dir(table->dir, temp, &fd);
-	r = why != 0 ? tdl__cannot_stage(table, why, error)
+	err = tdl__sys_mkdir(table->dir, temp, 0700);
+	if (err != 0)
+		return tdl__cannot_stage(table, err, error);
+	err = open_dir(table->dir, temp, &fd);
+	r = err != 0 ? tdl__cannot_stage(table, err, error)
 		     : tdl__table_set_owner(table, fd, mode, error);
 	if (r == 0) {
-		why = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR, false);
+		err = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR, false);
 		/* An empty one that another made just now gives way: its maker looks again. */
-		if (why == EINVAL || why == ENOSYS || why == EOPNOTSUPP)
-			why = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR,
+		if (err == EINVAL || err == ENOSYS || err == EOPNOTSUPP)
+			err = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR,
 					      true);
-		if (why == 0)
+		if (err == 0)
 			return 0;
-		if (why != EEXIST && why != ENOTEMPTY)
-			r = tdl__cannot_stage(table, why, error);
+		if (err != EEXIST && err != ENOTEMPTY)
+			r = tdl__cannot_stage(table, err, error);
 	}
 	tdl__sys_rmdir(table->dir, temp);
 	return r;
@@ -182,22 +182,22 @@ static int open_incoming_dir(tdl_table *table, int *fd, tdl_error *error)
 	int got CLEANUP(tdl__close_at) = -1;
 	struct stat dir, st;
 	mode_t mode;
-	int r, why = tdl__sys_fstat(table->dir, &dir);
+	int r, err = tdl__sys_fstat(table->dir, &dir);
 
-	if (why != 0)
-		return tdl__cannot_stage(table, why, error);
+	if (err != 0)
+		return tdl__cannot_stage(table, err, error);
 	mode = (dir.st_mode & 02777) | S_ISVTX;
-	why = open_dir(table->dir, TDL__INCOMING_DIR, &got);
-	if (why == ENOENT) {
+	err = open_dir(table->dir, TDL__INCOMING_DIR, &got);
+	if (err == ENOENT) {
 		r = make_incoming(table, mode, error);
 		if (r < 0)
 			return r;
-		why = open_dir(table->dir, TDL__INCOMING_DIR, &got);
+		err = open_dir(table->dir, TDL__INCOMING_DIR, &got);
 	}
-	if (why == 0)
-		why = tdl__sys_fstat(got, &st);
-	if (why != 0)
-		return tdl__cannot_stage(table, why, error);
+	if (err == 0)
+		err = tdl__sys_fstat(got, &st);
+	if (err != 0)
+		return tdl__cannot_stage(table, err, error);
 	/* The table was opened to more users since it was made. */
 	if (((st.st_mode & 07777) != mode || st.st_gid != dir.st_gid) &&
 	    (geteuid() == 0 || geteuid() == st.st_uid))
@@ -217,9 +217,9 @@ static bool folder_has_file(int dir, const char *name, int fd)
 /* Without locks nobody is taken for dead, either. */
 static int lock(int fd)
 {
-	int why = tdl__sys_lock(fd, LOCK_EX | LOCK_NB);
+	int err = tdl__sys_lock(fd, LOCK_EX | LOCK_NB);
 
-	return why == EOPNOTSUPP || why == ENOSYS || why == ENOLCK ? 0 : why;
+	return err == EOPNOTSUPP || err == ENOSYS || err == ENOLCK ? 0 : err;
 }
 
 /* Makes a folder that nobody has, and locks it. What is_taken() says yes to: another process took
@@ -229,52 +229,52 @@ static int make_folder(tdl_table *table, int incoming, const char *name, int *di
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
 	int got CLEANUP(tdl__close_at) = -1, locked CLEANUP(tdl__close_at) = -1;
 	struct stat st;
-	int why = tdl__sys_mkdir(incoming, name, 0700);
+	int err = tdl__sys_mkdir(incoming, name, 0700);
 
-	if (why == 0)
-		why = open_dir(incoming, name, &got);
-	if (why == 0)
-		why = lock(got);
+	if (err == 0)
+		err = open_dir(incoming, name, &got);
+	if (err == 0)
+		err = lock(got);
 	/* What root's daemon leaves the table's owner can look into and remove; and where folders
 	 * pass their group on, files in this one get the table's. */
-	if (why == 0)
-		why = tdl__sys_fstat(got, &st);
-	if (why == 0)
+	if (err == 0)
+		err = tdl__sys_fstat(got, &st);
+	if (err == 0)
 		tdl__table_set_owner(table, got, (st.st_mode & S_ISGID) | 0700, NULL);
-	if (why == 0)
-		why = tdl__sys_open(got, LOCK_FILE, flags, 0600, &locked);
-	if (why == 0 && geteuid() == 0)
+	if (err == 0)
+		err = tdl__sys_open(got, LOCK_FILE, flags, 0600, &locked);
+	if (err == 0 && geteuid() == 0)
 		tdl__table_set_owner(table, locked, 0600, NULL);
-	if (why == 0)
-		why = lock(locked);
-	if (why == 0 &&
+	if (err == 0)
+		err = lock(locked);
+	if (err == 0 &&
 	    (!folder_has_file(got, LOCK_FILE, locked) || !folder_has_file(incoming, name, got)))
-		why = ENOENT;
-	if (why != 0) {
+		err = ENOENT;
+	if (err != 0) {
 		if (locked >= 0)
 			tdl__sys_unlink(got, LOCK_FILE);
 		tdl__sys_rmdir(incoming, name);
-		return why;
+		return err;
 	}
 	*dir = tdl__steal_fd(&got);
 	*file = tdl__steal_fd(&locked);
 	return 0;
 }
 
-static bool is_taken(int why)
+static bool is_taken(int err)
 {
-	return why == ENOENT || why == EEXIST || why == EWOULDBLOCK || why == ESTALE;
+	return err == ENOENT || err == EEXIST || err == EWOULDBLOCK || err == ESTALE;
 }
 
 static int make_any_folder(tdl_table *table, int incoming, char name[ID_MAX], int *dir, int *file)
 {
-	int why;
+	int err;
 
 	for (int tries = 0;; tries++) {
 		fresh_folder_name(name);
-		why = make_folder(table, incoming, name, dir, file);
-		if (why == 0 || !is_taken(why) || tries == 100)
-			return why;
+		err = make_folder(table, incoming, name, dir, file);
+		if (err == 0 || !is_taken(err) || tries == 100)
+			return err;
 	}
 }
 
@@ -285,24 +285,24 @@ static int renew(tdl_staging *staging)
 	int incoming CLEANUP(tdl__close_at) = -1, dir CLEANUP(tdl__close_at) = -1,
 		     locked CLEANUP(tdl__close_at) = -1;
 	char name[ID_MAX];
-	int why = 0;
+	int err = 0;
 
 	pthread_mutex_lock(&staging->renewing);
 	if (!folder_has_file(staging->incoming, staging->name, staging->dir)) {
 		if (open_incoming_dir(staging->table, &incoming, NULL) < 0)
-			why = ENOENT;
-		if (why == 0)
-			why = make_any_folder(staging->table, incoming, name, &dir, &locked);
-		if (why == 0 && (dup3(incoming, staging->incoming, O_CLOEXEC) < 0 ||
+			err = ENOENT;
+		if (err == 0)
+			err = make_any_folder(staging->table, incoming, name, &dir, &locked);
+		if (err == 0 && (dup3(incoming, staging->incoming, O_CLOEXEC) < 0 ||
 				 dup3(locked, staging->lock, O_CLOEXEC) < 0 ||
 				 dup3(dir, staging->dir, O_CLOEXEC) < 0))
-			why = errno;
+			err = errno;
 		/* All such names are of one length. */
-		if (why == 0)
+		if (err == 0)
 			memcpy(staging->name, name, strlen(name));
 	}
 	pthread_mutex_unlock(&staging->renewing);
-	return why;
+	return err;
 }
 
 int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
@@ -311,7 +311,7 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 		     locked CLEANUP(tdl__close_at) = -1;
 	tdl_staging *staging;
 	char name[ID_MAX];
-	int r, why;
+	int r, err;
 
 	if ((table->flags & TDL_OPEN_READ_ONLY) != 0)
 		return tdl__fail(error, TDL_ERR_MISUSE, "%s was opened read-only", table->path);
@@ -320,11 +320,11 @@ int tdl_staging_open(tdl_table *table, tdl_staging **out, tdl_error *error)
 		r = open_incoming_dir(table, &incoming, error);
 		if (r < 0)
 			return r;
-		why = make_any_folder(table, incoming, name, &dir, &locked);
-		if (why == 0)
+		err = make_any_folder(table, incoming, name, &dir, &locked);
+		if (err == 0)
 			break;
 		if (tries == 5 || folder_has_file(table->dir, TDL__INCOMING_DIR, incoming))
-			return tdl__cannot_stage(table, why, error);
+			return tdl__cannot_stage(table, err, error);
 		close(tdl__steal_fd(&incoming));
 	}
 	staging = calloc(1, sizeof *staging);
@@ -375,9 +375,9 @@ static bool shows_life(int dir, int file)
 
 int tdl_staging_touch(tdl_staging *staging)
 {
-	int why = tdl__sys_set_mtime(staging->lock, tdl__now_ms());
+	int err = tdl__sys_set_mtime(staging->lock, tdl__now_ms());
 
-	return why == 0 ? 0 : TDL_ERR_IO;
+	return err == 0 ? 0 : TDL_ERR_IO;
 }
 
 /* `by_hand`: who cannot lock here takes that upon himself. */
@@ -390,20 +390,20 @@ static enum tdl__folder lock_folder(int incoming, const char *name, bool by_hand
 				    struct tdl__dead *dead)
 {
 	int dir CLEANUP(tdl__close_at) = -1, file CLEANUP(tdl__close_at) = -1;
-	int why;
+	int err;
 
 	if (open_dir(incoming, name, &dir) != 0)
 		return TDL__FOLDER_FOREIGN;
 	if (cannot_lock(dir, by_hand) || !folder_has_file(incoming, name, dir))
 		return TDL__FOLDER_BUSY;
 	/* Over a network an exclusive lock wants a file that may be written. */
-	why = tdl__sys_open(dir, LOCK_FILE, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0, &file);
-	if (why == EROFS)
-		why = tdl__sys_open(dir, LOCK_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &file);
-	if (why == 0 && (cannot_lock(file, by_hand) || !folder_has_file(dir, LOCK_FILE, file)))
+	err = tdl__sys_open(dir, LOCK_FILE, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0, &file);
+	if (err == EROFS)
+		err = tdl__sys_open(dir, LOCK_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &file);
+	if (err == 0 && (cannot_lock(file, by_hand) || !folder_has_file(dir, LOCK_FILE, file)))
 		return TDL__FOLDER_BUSY;
 	/* Its process died before it had made one; or it is no folder of ours. */
-	if (why != 0 && why != ENOENT)
+	if (err != 0 && err != ENOENT)
 		return TDL__FOLDER_BUSY;
 	/* A machine before it booted; or a copy of it that runs beside it, with locks that are not
 	 * shown here. */
@@ -513,7 +513,7 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
 	char random[TDL__HEX_MAX];
 	tdl_staged *file;
-	int why;
+	int err;
 
 	if (!hex) {
 		tdl__random_hex(random);
@@ -523,15 +523,15 @@ static int create(tdl_staging *staging, const char *hex, const char *name, tdl_s
 	if (!file)
 		return tdl__fail_nomem(error);
 	memcpy(file->hex, hex, TDL__HEX_MAX);
-	why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
+	err = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
 	/* A failed commit of the same file can have left it behind. */
-	if (why == EEXIST && !name && tdl__sys_unlink(staging->dir, file->file_name) == 0)
-		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
-	if ((why == ENOENT || why == ESTALE) && renew(staging) == 0)
-		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
-	if (why != 0) {
+	if (err == EEXIST && !name && tdl__sys_unlink(staging->dir, file->file_name) == 0)
+		err = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
+	if ((err == ENOENT || err == ESTALE) && renew(staging) == 0)
+		err = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &file->fd);
+	if (err != 0) {
 		tdl_staged_free(file);
-		return tdl__cannot_stage(staging->table, why, error);
+		return tdl__cannot_stage(staging->table, err, error);
 	}
 	/* Root takes up again only what is its folder's owner's. */
 	if (geteuid() == 0)
@@ -546,24 +546,24 @@ int tdl__staged_secure(tdl_staged *file, bool *again, tdl_error *error)
 	tdl_staging *staging = file->staging;
 	int fd CLEANUP(tdl__close_at) = -1;
 	struct stat st;
-	int why;
+	int err;
 
 	*again = false;
 	if (!file->file_name || folder_has_file(staging->dir, file->file_name, file->fd))
 		return 0;
-	why = renew(staging);
-	if (why == 0)
-		why = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &fd);
-	if (why == 0)
-		why = tdl__sys_fstat(file->fd, &st);
-	if (why == 0)
-		why = tdl__sys_copy(file->fd, fd, (uint64_t)st.st_size);
-	if (why == 0 && dup3(fd, file->fd, O_CLOEXEC) < 0)
-		why = errno;
-	if (why != 0 && fd >= 0)
+	err = renew(staging);
+	if (err == 0)
+		err = tdl__sys_open(staging->dir, file->file_name, flags, 0600, &fd);
+	if (err == 0)
+		err = tdl__sys_fstat(file->fd, &st);
+	if (err == 0)
+		err = tdl__sys_copy(file->fd, fd, (uint64_t)st.st_size);
+	if (err == 0 && dup3(fd, file->fd, O_CLOEXEC) < 0)
+		err = errno;
+	if (err != 0 && fd >= 0)
 		tdl__sys_unlink(staging->dir, file->file_name);
-	if (why != 0)
-		return tdl__cannot_stage(staging->table, why, error);
+	if (err != 0)
+		return tdl__cannot_stage(staging->table, err, error);
 	if (geteuid() == 0)
 		tdl__table_set_owner(staging->table, file->fd, 0600, NULL);
 	*again = true;

@@ -84,7 +84,7 @@ void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left
 /* Removes it; with the lock held. */
 void tdl__about_forget(tdl_staged *file);
 /* Says that files cannot be staged in the table, and why (an errno). */
-int tdl__cannot_stage(const tdl_table *table, int why, tdl_error *error);
+int tdl__cannot_stage(const tdl_table *table, int err, tdl_error *error);
 
 /* Whether `name` is a staged file's; *staged_name gets the name it was staged under, "" for none.
  */

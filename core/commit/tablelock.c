@@ -64,22 +64,22 @@ static int make_file(tdl_table *table, const struct stat *dir)
 {
 	int fd CLEANUP(tdl__close_at) = -1;
 	char temp[TDL__LOG_TEMP_MAX];
-	int why;
+	int err;
 
 	tdl__log_temp_name(temp, 0);
-	why = tdl__sys_open(table->log_dir, temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600,
+	err = tdl__sys_open(table->log_dir, temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600,
 			    &fd);
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	if (tdl__table_set_owner(table, fd, lock_mode(dir), NULL) < 0)
-		why = EIO;
-	if (why == 0)
-		why = tdl__sys_link(table->log_dir, temp, table->log_dir, TDL__LOCK_NAME);
+		err = EIO;
+	if (err == 0)
+		err = tdl__sys_link(table->log_dir, temp, table->log_dir, TDL__LOCK_NAME);
 	/* No hard links here. */
-	if (why != 0 && why != EEXIST)
-		why = tdl__sys_rename(table->log_dir, temp, table->log_dir, TDL__LOCK_NAME, false);
+	if (err != 0 && err != EEXIST)
+		err = tdl__sys_rename(table->log_dir, temp, table->log_dir, TDL__LOCK_NAME, false);
 	tdl__sys_unlink(table->log_dir, temp);
-	return why == EEXIST ? 0 : why;
+	return err == EEXIST ? 0 : err;
 }
 
 static int open_lock_file(tdl_table *table, const struct stat *dir, int *fd, struct stat *st)
@@ -87,17 +87,17 @@ static int open_lock_file(tdl_table *table, const struct stat *dir, int *fd, str
 	/* Over a network an exclusive lock wants a file that may be written. */
 	const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 	int got CLEANUP(tdl__close_at) = -1;
-	int why = tdl__sys_open(table->log_dir, TDL__LOCK_NAME, flags, 0, &got);
+	int err = tdl__sys_open(table->log_dir, TDL__LOCK_NAME, flags, 0, &got);
 
-	if (why == ENOENT) {
-		why = make_file(table, dir);
-		if (why == 0)
-			why = tdl__sys_open(table->log_dir, TDL__LOCK_NAME, flags, 0, &got);
+	if (err == ENOENT) {
+		err = make_file(table, dir);
+		if (err == 0)
+			err = tdl__sys_open(table->log_dir, TDL__LOCK_NAME, flags, 0, &got);
 	}
-	if (why == 0)
-		why = tdl__sys_fstat(got, st);
-	if (why != 0)
-		return why;
+	if (err == 0)
+		err = tdl__sys_fstat(got, st);
+	if (err != 0)
+		return err;
 	/* Whoever may write to the log can have put anything there. */
 	if (!S_ISREG(st->st_mode))
 		return ELOOP;
@@ -205,10 +205,10 @@ static int busy(const tdl_table *table, int fd, const struct stat *st, tdl_error
 
 /* ---- Taking it ----------------------------------------------------------------------------- */
 
-static bool cannot_be_had(int why)
+static bool cannot_be_had(int err)
 {
-	return why == EOPNOTSUPP || why == ENOSYS || why == EINVAL || why == ENOLCK ||
-	       why == EBADF || why == EACCES || why == EPERM;
+	return err == EOPNOTSUPP || err == ENOSYS || err == EINVAL || err == ENOLCK ||
+	       err == EBADF || err == EACCES || err == EPERM;
 }
 
 static bool table_has_lock(const tdl_table *table, const struct stat *st)
@@ -233,15 +233,15 @@ static void lock_directory(const tdl_table *table, int operation, struct tdl__ta
 static int try_lock(tdl_table *table, const struct stat *dir, int operation, int64_t *way,
 		    struct tdl__table_lock *lock, struct stat *st)
 {
-	int why = open_lock_file(table, dir, &lock->file, st);
+	int err = open_lock_file(table, dir, &lock->file, st);
 
-	if (why == 0 && operation == LOCK_SH && st->st_size > 0)
+	if (err == 0 && operation == LOCK_SH && st->st_size > 0)
 		give_way(lock->file, way);
-	if (why == 0)
-		why = tdl__sys_lock(lock->file, operation | LOCK_NB);
-	if (why == 0 && !table_has_lock(table, st))
-		why = ESTALE;
-	return why;
+	if (err == 0)
+		err = tdl__sys_lock(lock->file, operation | LOCK_NB);
+	if (err == 0 && !table_has_lock(table, st))
+		err = ESTALE;
+	return err;
 }
 
 static void close_file(struct tdl__table_lock *lock)
@@ -264,31 +264,31 @@ static int take_lock(tdl_table *table, int operation, const tdl_commit_options *
 	const int64_t end = steady_ms() + tdl__table_lock_wait;
 	struct stat dir, st;
 	int64_t way = 0;
-	int why = tdl__sys_fstat(table->dir, &dir), r = 0;
+	int err = tdl__sys_fstat(table->dir, &dir), r = 0;
 
 	*lock = TDL__TABLE_UNLOCKED;
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
+	if (err != 0)
+		return tdl__fail_errno(error, err, "cannot look at %s", table->path);
 	for (unsigned step = 1;; step = step < STEP_MAX ? step * 2 : STEP_MAX) {
-		why = try_lock(table, &dir, operation, &way, lock, &st);
-		if (why == 0)
+		err = try_lock(table, &dir, operation, &way, lock, &st);
+		if (err == 0)
 			break;
-		if (why != EWOULDBLOCK && why != ESTALE && why != ENOENT) {
-			lock->why = why;
-			if (!cannot_be_had(why))
-				r = tdl__fail_errno(error, why,
+		if (err != EWOULDBLOCK && err != ESTALE && err != ENOENT) {
+			lock->why = err;
+			if (!cannot_be_had(err))
+				r = tdl__fail_errno(error, err,
 						    "cannot lock %s/" TDL__LOG_DIR
 						    "/" TDL__LOCK_NAME,
 						    table->path);
 			break;
 		}
-		if (operation == LOCK_EX && why == EWOULDBLOCK) {
+		if (operation == LOCK_EX && err == EWOULDBLOCK) {
 			ask_for_way(lock->file);
 			lock->asked = true;
 		}
 		if (steady_ms() >= end) {
-			r = why == EWOULDBLOCK ? busy(table, lock->file, &st, error)
-					       : tdl__fail_errno(error, why,
+			r = err == EWOULDBLOCK ? busy(table, lock->file, &st, error)
+					       : tdl__fail_errno(error, err,
 								 "cannot lock %s/" TDL__LOG_DIR
 								 "/" TDL__LOCK_NAME,
 								 table->path);
@@ -301,7 +301,7 @@ static int take_lock(tdl_table *table, int operation, const tdl_commit_options *
 		close_file(lock);
 		pause_ms(step);
 	}
-	if (r < 0 || why != 0)
+	if (r < 0 || err != 0)
 		release_lock(lock);
 	if (r == 0)
 		lock_directory(table, operation, lock);

@@ -286,16 +286,16 @@ static int collect_orphans(struct vacuum *vacuum, tdl_error *error)
 	tdl_table *table = vacuum->table;
 	struct names *parts = &vacuum->parts;
 	size_t kept = 0;
-	int r, why = tdl__sys_list(table->dir, see_part, vacuum);
+	int r, err = tdl__sys_list(table->dir, see_part, vacuum);
 
-	if (why == 0)
-		why = tdl__sys_list(table->log_dir, see_temp, vacuum);
-	if (why == 0 &&
+	if (err == 0)
+		err = tdl__sys_list(table->log_dir, see_temp, vacuum);
+	if (err == 0 &&
 	    tdl__sys_open(table->dir, TDL__INCOMING_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
 			  &vacuum->incoming) == 0)
-		why = tdl__sys_list(vacuum->incoming, collect_folder, vacuum);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot list %s", table->path);
+		err = tdl__sys_list(vacuum->incoming, collect_folder, vacuum);
+	if (err != 0)
+		return tdl__fail_errno(error, err, "cannot list %s", table->path);
 	sort(parts);
 	sort(&vacuum->temps);
 	sort(&vacuum->moved);
@@ -327,16 +327,16 @@ static int remove_one(const struct vacuum *vacuum, int dir, const char *where, c
 		      tdl_error *error)
 {
 	char path[512];
-	int why = 0;
+	int err = 0;
 
 	snprintf(path, sizeof path, "%s%s", where, name);
 	/* Once more: it may have been taken up again since it was seen. */
 	if (!vacuum->options->dry_run)
-		why = may_go(vacuum, dir, name) ? tdl__sys_unlink(dir, name) : ENOENT;
-	if (why == ENOENT)
+		err = may_go(vacuum, dir, name) ? tdl__sys_unlink(dir, name) : ENOENT;
+	if (err == ENOENT)
 		return 0;
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot delete %s/%s", vacuum->table->path,
+	if (err != 0)
+		return tdl__fail_errno(error, err, "cannot delete %s/%s", vacuum->table->path,
 				       path);
 	vacuum->found(vacuum->context, path);
 	return 0;

@@ -35,9 +35,9 @@ struct tdl__validator {
 	uint32_t whole; /* of all full blocks */
 };
 
-static int cannot_write_staged(const tdl__validator *validator, int why, tdl_error *error)
+static int cannot_write_staged(const tdl__validator *validator, int err, tdl_error *error)
 {
-	return tdl__fail_errno(error, why, "cannot write to %s/" TDL__INCOMING_DIR,
+	return tdl__fail_errno(error, err, "cannot write to %s/" TDL__INCOMING_DIR,
 			       validator->staging->table->path);
 }
 
@@ -46,12 +46,12 @@ static int start_file(tdl__validator *validator, tdl_error *error)
 {
 	const char *hex = validator->source ? validator->source->hex : NULL;
 	int r = tdl__staged_create_nameless(validator->staging, hex, &validator->file, error);
-	int why;
+	int err;
 
 	if (r < 0 || validator->size == 0)
 		return r;
-	why = tdl__sys_copy(validator->source->fd, validator->file->fd, validator->size);
-	return why == 0 ? 0 : cannot_write_staged(validator, why, error);
+	err = tdl__sys_copy(validator->source->fd, validator->file->fd, validator->size);
+	return err == 0 ? 0 : cannot_write_staged(validator, err, error);
 }
 
 static bool end_sum_block(tdl__validator *validator, uint64_t n)
@@ -95,14 +95,14 @@ static bool sum_blocks(tdl__validator *validator, const char *bytes, size_t n)
 static int write_rows(void *context, const char *bytes, size_t n, bool verbatim, tdl_error *error)
 {
 	tdl__validator *validator = context;
-	int r = 0, why;
+	int r = 0, err;
 
 	if (!validator->file && (!validator->source || !verbatim))
 		r = start_file(validator, error);
 	if (r < 0)
 		return r;
-	if (validator->file && (why = tdl__sys_write(validator->file->fd, bytes, n)) != 0)
-		return cannot_write_staged(validator, why, error);
+	if (validator->file && (err = tdl__sys_write(validator->file->fd, bytes, n)) != 0)
+		return cannot_write_staged(validator, err, error);
 	return sum_blocks(validator, bytes, n) ? 0 : tdl__fail_nomem(error);
 }
 
@@ -215,7 +215,7 @@ int tdl__validator_read(tdl__validator *validator, int fd, const tdl_commit_opti
 	size_t room = FIRST_PIECE, got;
 
 	do {
-		int r, why;
+		int r, err;
 
 		if (validator->taken >= FIRST_PIECE && room < PIECE) {
 			free(buffer);
@@ -226,10 +226,10 @@ int tdl__validator_read(tdl__validator *validator, int fd, const tdl_commit_opti
 			buffer = malloc(room);
 		if (!buffer)
 			return tdl__fail_nomem(error);
-		why = validator->source ? tdl__sys_pread(fd, buffer, room, validator->taken, &got)
+		err = validator->source ? tdl__sys_pread(fd, buffer, room, validator->taken, &got)
 					: tdl__sys_read(fd, buffer, room, &got);
-		if (why != 0)
-			return tdl__fail_errno(error, why, "cannot read %s", validator->name);
+		if (err != 0)
+			return tdl__fail_errno(error, err, "cannot read %s", validator->name);
 		r = tdl__validator_feed(validator, buffer, got, error);
 		if (r < 0)
 			return r;

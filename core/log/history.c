@@ -275,14 +275,14 @@ int tdl__history_rewritten(tdl__history *history, int64_t version, tdl_error *er
 static bool is_replaced(const tdl__history *history)
 {
 	struct stat named, ours;
-	int why;
+	int err;
 
 	if (history->table_dir < 0)
 		return false;
-	why = tdl__sys_stat(history->table_dir, TDL__LOG_DIR, &named);
-	if (why == ENOENT)
+	err = tdl__sys_stat(history->table_dir, TDL__LOG_DIR, &named);
+	if (err == ENOENT)
 		return true;
-	return why == 0 && tdl__sys_fstat(history->log.dir, &ours) == 0 &&
+	return err == 0 && tdl__sys_fstat(history->log.dir, &ours) == 0 &&
 	       !tdl__same_file(&named, &ours);
 }
 

@@ -115,17 +115,17 @@ static int open_commit(const tdl__log *log, int64_t version, int *fd, struct sta
 	int got CLEANUP(tdl__close_at) = -1;
 	char name[TDL__LOG_NAME_MAX];
 	struct stat st;
-	int why;
+	int err;
 
 	tdl__log_name(name, version);
-	why = tdl__sys_open_beneath(log->dir, name, &got, &st);
-	if (why == ENOENT)
+	err = tdl__sys_open_beneath(log->dir, name, &got, &st);
+	if (err == ENOENT)
 		return tdl__fail_at(error, TDL_ERR_NOT_FOUND, version, 0, 0,
 				    "%s has no version %" PRId64, log->table, version);
-	if (why == ELOOP || why == EXDEV || why == ENXIO || why == ENODEV)
+	if (err == ELOOP || err == EXDEV || err == ENXIO || err == ENODEV)
 		return damaged_file(log, version, "is no regular file", error);
-	if (why != 0) {
-		int r = tdl__fail_errno(error, why, "cannot read %s/" TDL__LOG_DIR "/%s",
+	if (err != 0) {
+		int r = tdl__fail_errno(error, err, "cannot read %s/" TDL__LOG_DIR "/%s",
 					log->table, name);
 
 		if (error)
@@ -324,10 +324,10 @@ static int crc_of_file(int fd, uint32_t *crc)
 
 	*crc = 0;
 	do {
-		int why = tdl__sys_read(fd, buffer, sizeof buffer, &got);
+		int err = tdl__sys_read(fd, buffer, sizeof buffer, &got);
 
-		if (why != 0)
-			return why;
+		if (err != 0)
+			return err;
 		*crc = tdl__crc32c(*crc, buffer, got);
 	} while (got == sizeof buffer);
 	return 0;
@@ -340,14 +340,14 @@ int tdl__log_compare(const tdl__log *log, int64_t version, uint32_t crc, bool co
 	char name[TDL__LOG_NAME_MAX];
 	struct stat st;
 	uint32_t now;
-	int why, r;
+	int err, r;
 
 	tdl__log_name(name, version);
 	if (!content) {
-		why = tdl__sys_stat(log->dir, name, &st);
-		if (why == ENOENT)
+		err = tdl__sys_stat(log->dir, name, &st);
+		if (err == ENOENT)
 			return 0;
-		if (why == 0 && tdl__log_stamp(&st) == *stamp)
+		if (err == 0 && tdl__log_stamp(&st) == *stamp)
 			return 1;
 	}
 	r = open_commit(log, version, &fd, &st, error);
@@ -355,9 +355,9 @@ int tdl__log_compare(const tdl__log *log, int64_t version, uint32_t crc, bool co
 		return 0;
 	if (r < 0)
 		return r;
-	why = crc_of_file(fd, &now);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot read %s/" TDL__LOG_DIR "/%s", log->table,
+	err = crc_of_file(fd, &now);
+	if (err != 0)
+		return tdl__fail_errno(error, err, "cannot read %s/" TDL__LOG_DIR "/%s", log->table,
 				       name);
 	if (now != crc)
 		return 0;
@@ -414,15 +414,15 @@ int tdl__log_probe(const tdl__log *log, int64_t version, bool *there, tdl_error 
 {
 	char name[TDL__LOG_NAME_MAX];
 	struct stat st;
-	int why;
+	int err;
 
 	*there = false;
 	tdl__log_name(name, version);
-	why = tdl__sys_stat(log->dir, name, &st);
-	if (why != 0 && why != ENOENT)
-		return tdl__fail_errno(error, why, "cannot look for %s/" TDL__LOG_DIR "/%s",
+	err = tdl__sys_stat(log->dir, name, &st);
+	if (err != 0 && err != ENOENT)
+		return tdl__fail_errno(error, err, "cannot look for %s/" TDL__LOG_DIR "/%s",
 				       log->table, name);
-	*there = why == 0;
+	*there = err == 0;
 	return 0;
 }
 
@@ -476,12 +476,12 @@ int tdl__log_list(const tdl__log *log, int64_t above, int64_t **versions, size_t
 		  tdl_error *error)
 {
 	struct listing listing = { .above = above };
-	int why = tdl__sys_list(log->dir, list_one, &listing);
+	int err = tdl__sys_list(log->dir, list_one, &listing);
 
-	if (why != 0 || listing.failed) {
+	if (err != 0 || listing.failed) {
 		free(listing.versions);
-		return why == 0 ? tdl__fail_nomem(error)
-				: tdl__fail_errno(error, why, "cannot list %s/" TDL__LOG_DIR,
+		return err == 0 ? tdl__fail_nomem(error)
+				: tdl__fail_errno(error, err, "cannot list %s/" TDL__LOG_DIR,
 						  log->table);
 	}
 	if (listing.count > 1)

@@ -242,11 +242,11 @@ int tdl_schema_parse(const char *const *columns, size_t count, tdl_schema **sche
 	if (count == 0)
 		return tdl__fail(error, TDL_ERR_SCHEMA, "a table needs at least one column");
 	for (size_t i = 0; i < count; i++) {
-		int rc = parse_column(&s, columns[i], error);
+		int r = parse_column(&s, columns[i], error);
 
-		if (rc < 0) {
+		if (r < 0) {
 			tdl_schema_free(s);
-			return rc;
+			return r;
 		}
 	}
 	*schema = s;

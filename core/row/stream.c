@@ -111,12 +111,12 @@ static int flush_out(tdl__rows *rows, tdl_error *error)
 /* Any number of bytes, which need not be whole rows. */
 static int put_bytes(tdl__rows *rows, const char *p, size_t n, tdl_error *error)
 {
-	int rc;
+	int r;
 
 	if (n > OUT_SIZE - rows->out_used) {
-		rc = flush_out(rows, error);
-		if (rc < 0)
-			return rc;
+		r = flush_out(rows, error);
+		if (r < 0)
+			return r;
 		if (n > OUT_SIZE)
 			return rows->sink(rows->context, p, n, rows->verbatim, error);
 	}
@@ -129,21 +129,21 @@ static int put_bytes(tdl__rows *rows, const char *p, size_t n, tdl_error *error)
 static int put_run(tdl__rows *rows, const char *p, const char *end, tdl_error *error)
 {
 	size_t n = (size_t)(end - p);
-	int rc;
+	int r;
 
 	if (n == 0)
 		return 0;
 	if (!rows->verbatim && n < RUN_MIN)
 		return put_bytes(rows, p, n, error);
-	rc = flush_out(rows, error);
-	return rc < 0 ? rc : rows->sink(rows->context, p, n, rows->verbatim, error);
+	r = flush_out(rows, error);
+	return r < 0 ? r : rows->sink(rows->context, p, n, rows->verbatim, error);
 }
 
 /* A string with the characters that a Python reader takes for ends of lines as escapes. */
 static int put_splits(tdl__rows *rows, const char *p, size_t n, tdl_error *error)
 {
 	const char *end = p + n, *from = p;
-	int rc;
+	int r;
 
 	while (p < end) {
 		size_t len = tdl__utf8_length(p, (size_t)(end - p));
@@ -153,9 +153,9 @@ static int put_splits(tdl__rows *rows, const char *p, size_t n, tdl_error *error
 					     : p[2] == '\xa8' ? "\\u2028"
 							      : "\\u2029";
 
-			rc = put_bytes(rows, from, (size_t)(p - from), error);
-			if (rc < 0 || (rc = put_bytes(rows, escape, 6, error)) < 0)
-				return rc;
+			r = put_bytes(rows, from, (size_t)(p - from), error);
+			if (r < 0 || (r = put_bytes(rows, escape, 6, error)) < 0)
+				return r;
 			from = p + len;
 		}
 		p += len;
@@ -165,7 +165,7 @@ static int put_splits(tdl__rows *rows, const char *p, size_t n, tdl_error *error
 
 static int put_value(tdl__rows *rows, const struct tdl__value *value, tdl_error *error)
 {
-	int rc;
+	int r;
 
 	switch (value->rewrite) {
 	case TDL__SPLITS:
@@ -175,8 +175,8 @@ static int put_value(tdl__rows *rows, const struct tdl__value *value, tdl_error 
 	case TDL__ZERO_FLOAT:
 		return put_bytes(rows, "0.0", 3, error);
 	case TDL__WHOLE_FLOAT:
-		rc = put_bytes(rows, value->p, value->n, error);
-		return rc < 0 ? rc : put_bytes(rows, ".0", 2, error);
+		r = put_bytes(rows, value->p, value->n, error);
+		return r < 0 ? r : put_bytes(rows, ".0", 2, error);
 	case TDL__AS_WRITTEN:
 		break;
 	}
@@ -225,21 +225,21 @@ static int put_row(tdl__rows *rows, size_t n, tdl_error *error)
 	const struct tdl__row *row = &rows->row;
 	/* An upper bound, if no character becomes an escape: a value grows by two bytes. */
 	size_t most = n + row->texts_length + 2 * row->count + 2;
-	int rc = 0;
+	int r = 0;
 
 	if (!row->splits && most <= OUT_SIZE) {
 		if (most > OUT_SIZE - rows->out_used)
-			rc = flush_out(rows, error);
-		if (rc == 0)
+			r = flush_out(rows, error);
+		if (r == 0)
 			copy_row(rows);
-		return rc;
+		return r;
 	}
-	for (size_t i = 0; i < row->count && rc == 0; i++) {
-		rc = put_bytes(rows, row->column_keys[i].whole, row->column_keys[i].length, error);
-		if (rc == 0)
-			rc = put_value(rows, &row->values[i], error);
+	for (size_t i = 0; i < row->count && r == 0; i++) {
+		r = put_bytes(rows, row->column_keys[i].whole, row->column_keys[i].length, error);
+		if (r == 0)
+			r = put_value(rows, &row->values[i], error);
 	}
-	return rc < 0 ? rc : put_bytes(rows, "}\n", 2, error);
+	return r < 0 ? r : put_bytes(rows, "}\n", 2, error);
 }
 
 /* ---- Lines -------------------------------------------------------------------------------- */
@@ -290,7 +290,7 @@ static inline bool tries_fast_path(tdl__rows *rows)
 static int take_lines(tdl__rows *rows, const char *p, const char *end, tdl_error *error)
 {
 	const char *run = p; /* rows in stored form, not yet put out, from here to p */
-	int rc;
+	int r;
 
 	while (p < end) {
 		const char *line, *newline;
@@ -312,8 +312,8 @@ static int take_lines(tdl__rows *rows, const char *p, const char *end, tdl_error
 		newline = memchr(p, '\n', (size_t)(end - p));
 		n = (size_t)(newline - line);
 		if (n > TDL__ROW_MAX) {
-			rc = reject_early(rows, line, n, error);
-			return rc < 0 ? rc : fail_long(rows, error);
+			r = reject_early(rows, line, n, error);
+			return r < 0 ? r : fail_long(rows, error);
 		}
 		p = newline + 1;
 		blank = (unsigned char)*line <= ' ' && tdl__skip_blank(line, newline) == newline;
@@ -325,10 +325,10 @@ static int take_lines(tdl__rows *rows, const char *p, const char *end, tdl_error
 		rows->lines++;
 		if (!blank && rows->row.stored_form)
 			continue;
-		rc = put_run(rows, run, line, error);
+		r = put_run(rows, run, line, error);
 		rows->verbatim = false;
-		if (rc < 0 || (!blank && (rc = put_row(rows, n, error)) < 0))
-			return rc;
+		if (r < 0 || (!blank && (r = put_row(rows, n, error)) < 0))
+			return r;
 		rows->fast_path_misses += rows->fast_path_misses < FAST_PATH_MISSES_MAX && !blank;
 		run = p;
 	}
@@ -367,20 +367,20 @@ static int partial_add(tdl__rows *rows, const char *p, size_t n, tdl_error *erro
 {
 	size_t before = rows->partial_used, most = TDL__ROW_MAX - before;
 	bool too_long = n > most;
-	int rc;
+	int r;
 
 	if (too_long)
 		n = most;
-	rc = reserve_partial(rows, before + n + 1, error);
-	if (rc < 0)
-		return rc;
+	r = reserve_partial(rows, before + n + 1, error);
+	if (r < 0)
+		return r;
 	memcpy(rows->partial + before, p, n);
 	rows->partial_used = before + n;
 	if (before < REJECT_AFTER && rows->partial_used >= REJECT_AFTER) {
 		partial_close(rows);
-		rc = reject_early(rows, rows->partial, rows->partial_used, error);
-		if (rc < 0)
-			return rc;
+		r = reject_early(rows, rows->partial, rows->partial_used, error);
+		if (r < 0)
+			return r;
 	}
 	return too_long ? fail_long(rows, error) : 0;
 }
@@ -398,9 +398,9 @@ static int partial_end(tdl__rows *rows, tdl_error *error)
 static int take_chunk(tdl__rows *rows, const char *p, size_t n, tdl_error *error)
 {
 	const char *end = p + n;
-	int rc = 0;
+	int r = 0;
 
-	while (p < end && rc == 0) {
+	while (p < end && r == 0) {
 		const char *newline = NULL;
 
 		n = (size_t)(end - p);
@@ -408,18 +408,18 @@ static int take_chunk(tdl__rows *rows, const char *p, size_t n, tdl_error *error
 		if (rows->partial_used == 0 && n > TDL__ROW_SLACK)
 			newline = memrchr(p, '\n', n - TDL__ROW_SLACK);
 		if (newline) {
-			rc = take_lines(rows, p, newline + 1, error);
+			r = take_lines(rows, p, newline + 1, error);
 			p = newline + 1;
 			continue;
 		}
 		newline = memchr(p, '\n', n);
-		rc = partial_add(rows, p, (size_t)((newline ? newline : end) - p), error);
-		if (rc < 0 || !newline)
+		r = partial_add(rows, p, (size_t)((newline ? newline : end) - p), error);
+		if (r < 0 || !newline)
 			break;
-		rc = partial_end(rows, error);
+		r = partial_end(rows, error);
 		p = newline + 1;
 	}
-	return rc;
+	return r;
 }
 
 /* The first bytes are there, all of them or enough. */
@@ -447,7 +447,7 @@ int tdl__rows_feed(tdl__rows *rows, const char *bytes, size_t n, tdl_error *erro
 		return 0;
 	if (!rows->started) {
 		size_t take = sizeof rows->head - rows->head_used;
-		int rc;
+		int r;
 
 		if (take > n)
 			take = n;
@@ -457,9 +457,9 @@ int tdl__rows_feed(tdl__rows *rows, const char *bytes, size_t n, tdl_error *erro
 		n -= take;
 		if (rows->head_used < sizeof rows->head)
 			return 0;
-		rc = start_input(rows, error);
-		if (rc < 0)
-			return rc;
+		r = start_input(rows, error);
+		if (r < 0)
+			return r;
 	}
 	return take_chunk(rows, bytes, n, error);
 }
@@ -467,19 +467,19 @@ int tdl__rows_feed(tdl__rows *rows, const char *bytes, size_t n, tdl_error *erro
 int tdl__rows_finish(tdl__rows *rows, tdl_error *error)
 {
 	char name[256];
-	int rc = 0;
+	int r = 0;
 
 	if (!rows->started)
-		rc = start_input(rows, error);
-	if (rc == 0 && rows->partial_used > 0) {
+		r = start_input(rows, error);
+	if (r == 0 && rows->partial_used > 0) {
 		/* The newline put out behind it is not in the input. */
 		rows->verbatim = false;
-		rc = partial_end(rows, error);
+		r = partial_end(rows, error);
 	}
-	if (rc == 0)
-		rc = flush_out(rows, error);
-	if (rc < 0 || rows->count > 0)
-		return rc;
+	if (r == 0)
+		r = flush_out(rows, error);
+	if (r < 0 || rows->count > 0)
+		return r;
 	tdl__printable(name, sizeof name, rows->name, strlen(rows->name));
 	return tdl__fail(error, TDL_ERR_EMPTY, "%s: no rows", name);
 }

@@ -43,7 +43,7 @@ void tdl__deal_free(struct tdl__deal *deal)
 int tdl__deal_new(size_t block, struct tdl__deal **deal, tdl_error *error)
 {
 	const char *folder;
-	int why;
+	int err;
 
 	*deal = calloc(1, sizeof **deal);
 	if (!*deal)
@@ -51,16 +51,16 @@ int tdl__deal_new(size_t block, struct tdl__deal **deal, tdl_error *error)
 	(*deal)->error = error;
 	(*deal)->block = block;
 	(*deal)->fd = -1;
-	why = tdl__sys_temporary(&(*deal)->fd, &folder);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "a temporary file in %s", folder);
+	err = tdl__sys_temporary(&(*deal)->fd, &folder);
+	if (err != 0)
+		return tdl__fail_errno(error, err, "a temporary file in %s", folder);
 	return 0;
 }
 
 int tdl__deal_put(struct tdl__deal *deal, unsigned number, const struct tdl__row_record *record)
 {
 	struct part *part = &deal->parts[number];
-	int why;
+	int err;
 
 	if (!part->records) {
 		part->records = reallocarray(NULL, deal->block, sizeof *record);
@@ -73,9 +73,9 @@ int tdl__deal_put(struct tdl__deal *deal, unsigned number, const struct tdl__row
 	if (!tdl__reserve(&part->blocks, &part->block_cap, part->block_count + 1,
 			  sizeof *part->blocks))
 		return tdl__fail_nomem(deal->error);
-	why = tdl__sys_write(deal->fd, part->records, part->count * sizeof *record);
-	if (why != 0)
-		return tdl__fail_errno(deal->error, why, "writing a temporary file");
+	err = tdl__sys_write(deal->fd, part->records, part->count * sizeof *record);
+	if (err != 0)
+		return tdl__fail_errno(deal->error, err, "writing a temporary file");
 	part->blocks[part->block_count++] = deal->written;
 	deal->written += part->count * sizeof *record;
 	part->count = 0;
@@ -94,10 +94,10 @@ int tdl__deal_each(const struct tdl__deal *deal, unsigned number,
 		return tdl__fail_nomem(deal->error);
 	for (size_t i = 0; i < part->block_count; i++) {
 		size_t got = 0;
-		int why = tdl__sys_pread(deal->fd, records, size, part->blocks[i], &got);
+		int err = tdl__sys_pread(deal->fd, records, size, part->blocks[i], &got);
 
-		if (why != 0 || got < size)
-			return tdl__fail_errno(deal->error, why != 0 ? why : EIO,
+		if (err != 0 || got < size)
+			return tdl__fail_errno(deal->error, err != 0 ? err : EIO,
 					       "reading a temporary file");
 		for (size_t k = 0; k < deal->block && r == 0; k++)
 			r = each(context, &records[k]);

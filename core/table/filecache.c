@@ -155,17 +155,17 @@ static int unusable(const tdl__filecache *cache, const char *path, const char *w
 }
 
 /* What came of an attempt to open a data file or to look at it. */
-static int check_stat(const tdl__filecache *cache, const char *path, int why, const struct stat *st,
+static int check_stat(const tdl__filecache *cache, const char *path, int err, const struct stat *st,
 		      uint64_t size, tdl_error *error)
 {
-	if (why == ENOENT || why == ENOTDIR)
+	if (err == ENOENT || err == ENOTDIR)
 		return unusable(cache, path, "is missing", error);
-	if (why == ELOOP || why == EXDEV)
+	if (err == ELOOP || err == EXDEV)
 		return unusable(cache, path, "is reached through a symbolic link", error);
-	if (why == ENXIO || why == ENODEV || (why == 0 && !S_ISREG(st->st_mode)))
+	if (err == ENXIO || err == ENODEV || (err == 0 && !S_ISREG(st->st_mode)))
 		return unusable(cache, path, "is no regular file", error);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot open data file %s/%s", cache->table,
+	if (err != 0)
+		return tdl__fail_errno(error, err, "cannot open data file %s/%s", cache->table,
 				       path);
 	if ((uint64_t)st->st_size != size)
 		return tdl__fail(error, TDL_ERR_CORRUPT,
@@ -178,12 +178,12 @@ static int open_data_file(tdl__filecache *cache, const char *path, uint64_t size
 			  struct stat *st, tdl_error *error)
 {
 	int got CLEANUP(tdl__close_at) = -1;
-	int why = tdl__sys_open_beneath(cache->dir, path, &got, st);
+	int err = tdl__sys_open_beneath(cache->dir, path, &got, st);
 
 	/* A file system over the network may have forgotten the file under its old handle. */
-	if (why == ESTALE)
-		why = tdl__sys_open_beneath(cache->dir, path, &got, st);
-	while (why == EMFILE || why == ENFILE) {
+	if (err == ESTALE)
+		err = tdl__sys_open_beneath(cache->dir, path, &got, st);
+	while (err == EMFILE || err == ENFILE) {
 		bool closed;
 
 		pthread_mutex_lock(&cache->lock);
@@ -191,12 +191,12 @@ static int open_data_file(tdl__filecache *cache, const char *path, uint64_t size
 		pthread_mutex_unlock(&cache->lock);
 		if (!closed)
 			break;
-		why = tdl__sys_open_beneath(cache->dir, path, &got, st);
+		err = tdl__sys_open_beneath(cache->dir, path, &got, st);
 	}
-	why = check_stat(cache, path, why, st, size, error);
-	if (why == 0)
+	err = check_stat(cache, path, err, st, size, error);
+	if (err == 0)
 		*fd = tdl__steal_fd(&got);
-	return why;
+	return err;
 }
 
 /* The log may say other things of a path later on: these are then other files to us. */
@@ -313,16 +313,16 @@ int tdl__filecache_stat(tdl__filecache *cache, const tdl__file_key *key, uint64_
 	char path[TDL__PATH_MAX + 1];
 	int fd CLEANUP(tdl__close_at) = -1;
 	struct stat st;
-	int why;
+	int err;
 
 	tdl__file_key_path(key, path);
 	/* A link on the way to it would not be seen. */
 	if (strchr(path, '/'))
 		return open_data_file(cache, path, size, &fd, &st, error);
-	why = tdl__sys_stat(cache->dir, path, &st);
-	if (why == 0)
-		why = S_ISLNK(st.st_mode) ? ELOOP : tdl__sys_readable(cache->dir, path);
-	return check_stat(cache, path, why, &st, size, error);
+	err = tdl__sys_stat(cache->dir, path, &st);
+	if (err == 0)
+		err = S_ISLNK(st.st_mode) ? ELOOP : tdl__sys_readable(cache->dir, path);
+	return check_stat(cache, path, err, &st, size, error);
 }
 
 void tdl__open_file_stale(tdl__filecache *cache, tdl__open_file *file)
@@ -336,20 +336,20 @@ void tdl__open_file_stale(tdl__filecache *cache, tdl__open_file *file)
 }
 
 /* Says what a read came to that did not go well. */
-static int read_failed(tdl__filecache *cache, tdl__open_file *file, int why, uint64_t wrong,
+static int read_failed(tdl__filecache *cache, tdl__open_file *file, int err, uint64_t wrong,
 		       tdl_error *error)
 {
 	char path[TDL__PATH_MAX + 1];
 
 	tdl__file_key_path(&file->key, path);
-	if (why == ENOMEM)
+	if (err == ENOMEM)
 		return tdl__fail_nomem(error);
 	/* The next one who asks opens it anew and finds what is there then. */
 	tdl__open_file_stale(cache, file);
-	if (why > 0)
-		return tdl__fail_errno(error, why, "cannot read data file %s/%s", cache->table,
+	if (err > 0)
+		return tdl__fail_errno(error, err, "cannot read data file %s/%s", cache->table,
 				       path);
-	if (why == TDL__VERIFY_CHANGED)
+	if (err == TDL__VERIFY_CHANGED)
 		return unusable(cache, path, "was changed while it was read", error);
 	return tdl__fail(error, TDL_ERR_CORRUPT,
 			 "data file %s/%s is not what its checksum in the log says, in the %" PRIu64
@@ -362,41 +362,41 @@ static int read_unchecked(tdl__open_file *file, void *buffer, size_t n, uint64_t
 {
 	struct stat now;
 	size_t got;
-	int why = tdl__sys_pread(file->fd, buffer, n, offset, &got);
+	int err = tdl__sys_pread(file->fd, buffer, n, offset, &got);
 
-	if (why == 0)
-		why = tdl__sys_fstat(file->fd, &now);
-	if (why == 0 && (got != n || now.st_size != file->st.st_size ||
+	if (err == 0)
+		err = tdl__sys_fstat(file->fd, &now);
+	if (err == 0 && (got != n || now.st_size != file->st.st_size ||
 			 now.st_mtim.tv_sec != file->st.st_mtim.tv_sec ||
 			 now.st_mtim.tv_nsec != file->st.st_mtim.tv_nsec))
-		why = TDL__VERIFY_CHANGED;
-	return why;
+		err = TDL__VERIFY_CHANGED;
+	return err;
 }
 
 int tdl__open_file_read(tdl__filecache *cache, tdl__open_file *file, void *buffer, size_t n,
 			uint64_t offset, tdl_error *error)
 {
 	uint64_t wrong = 0;
-	int why = TDL__VERIFY_CHANGED;
+	int err = TDL__VERIFY_CHANGED;
 
 	if (!file->verify.sums.has_crc)
-		why = read_unchecked(file, buffer, n, offset);
+		err = read_unchecked(file, buffer, n, offset);
 	else if (offset <= file->verify.size && n <= file->verify.size - offset)
-		why = n > 0 ? tdl__verify_read(&file->verify, file->fd, buffer, n, offset, &wrong)
+		err = n > 0 ? tdl__verify_read(&file->verify, file->fd, buffer, n, offset, &wrong)
 			    : 0;
-	return why == 0 ? 0 : read_failed(cache, file, why, wrong, error);
+	return err == 0 ? 0 : read_failed(cache, file, err, wrong, error);
 }
 
 int tdl__open_file_check(tdl__filecache *cache, tdl__open_file *file, uint64_t limit, bool *checked,
 			 tdl__identity *was, tdl_error *error)
 {
 	uint64_t wrong = 0;
-	int why;
+	int err;
 
 	*checked = true;
 	*was = tdl__identity_of(&file->st);
 	if (!file->verify.sums.has_crc)
 		return 0;
-	why = tdl__verify_all(&file->verify, file->fd, limit, checked, was, &wrong);
-	return why == 0 ? 0 : read_failed(cache, file, why, wrong, error);
+	err = tdl__verify_all(&file->verify, file->fd, limit, checked, was, &wrong);
+	return err == 0 ? 0 : read_failed(cache, file, err, wrong, error);
 }

@@ -53,19 +53,19 @@ static void free_table(tdl_table **table)
 
 static int open_dirs(tdl_table *table, const char *path, tdl_error *error)
 {
-	int why = tdl__sys_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, &table->dir);
+	int err = tdl__sys_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, &table->dir);
 
-	if (why == 0)
-		why = tdl__sys_open(table->dir, TDL__LOG_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
+	if (err == 0)
+		err = tdl__sys_open(table->dir, TDL__LOG_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
 				    0, &table->log_dir);
-	if (why == ENOENT || why == ENOTDIR || why == ELOOP)
+	if (err == ENOENT || err == ENOTDIR || err == ELOOP)
 		return tdl__fail(error, TDL_ERR_NOT_FOUND, "no tinydelta table at %s%s", path,
-				 table->dir < 0 && why == ENOENT
+				 table->dir < 0 && err == ENOENT
 					 ? ": no such directory"
 					 : (table->dir < 0 ? ": not a directory"
 							   : ": it has no " TDL__LOG_DIR));
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot open %s", path);
+	if (err != 0)
+		return tdl__fail_errno(error, err, "cannot open %s", path);
 	/* For messages only: one that is too long to be found out is told as it was given. */
 	table->path = realpath(path, NULL);
 	if (!table->path && errno == ENAMETOOLONG)
@@ -178,7 +178,7 @@ int tdl_table_open(const char *path, unsigned flags, tdl_table **out, tdl_error 
 int tdl__table_replayed(tdl_table *table, tdl_table **out, tdl_error *error)
 {
 	tdl_table *fresh CLEANUP(free_table) = NULL;
-	int why, r;
+	int err, r;
 
 	if (!table->history.from_index) {
 		r = tdl__history_refresh_listed(&table->history, error);
@@ -195,12 +195,12 @@ int tdl__table_replayed(tdl_table *table, tdl_table **out, tdl_error *error)
 	fresh->path = strdup(table->path);
 	if (!fresh->path)
 		return tdl__fail_nomem(error);
-	why = tdl__sys_open(table->dir, ".", O_RDONLY | O_DIRECTORY, 0, &fresh->dir);
-	if (why == 0)
-		why = tdl__sys_open(table->log_dir, ".", O_RDONLY | O_DIRECTORY, 0,
+	err = tdl__sys_open(table->dir, ".", O_RDONLY | O_DIRECTORY, 0, &fresh->dir);
+	if (err == 0)
+		err = tdl__sys_open(table->log_dir, ".", O_RDONLY | O_DIRECTORY, 0,
 				    &fresh->log_dir);
-	if (why != 0)
-		return tdl__fail_errno(error, why, "cannot open %s", table->path);
+	if (err != 0)
+		return tdl__fail_errno(error, err, "cannot open %s", table->path);
 	r = read_history(fresh, table->path, error);
 	if (r < 0)
 		return r;
@@ -323,14 +323,14 @@ int64_t tdl_table_next_version(tdl_table *table, int64_t version)
 
 int tdl_table_writable(tdl_table *table, tdl_error *error)
 {
-	int why;
+	int err;
 
 	if ((table->flags & TDL_OPEN_READ_ONLY) != 0)
 		return tdl__fail(error, TDL_ERR_MISUSE, "%s was opened read-only", table->path);
-	why = tdl__sys_writable(table->dir);
-	if (why == 0)
-		why = tdl__sys_writable(table->log_dir);
-	return why == 0 ? 0 : tdl__fail_errno(error, why, "cannot write to %s", table->path);
+	err = tdl__sys_writable(table->dir);
+	if (err == 0)
+		err = tdl__sys_writable(table->log_dir);
+	return err == 0 ? 0 : tdl__fail_errno(error, err, "cannot write to %s", table->path);
 }
 
 int tdl_table_version_info(tdl_table *table, int64_t version, tdl_version_info *info,
@@ -421,10 +421,10 @@ mode_t tdl__table_file_mode(const struct stat *table)
 int tdl__table_set_owner(tdl_table *table, int fd, mode_t mode, tdl_error *error)
 {
 	struct stat dir, st;
-	int why;
+	int err;
 
-	if ((why = tdl__sys_fstat(table->dir, &dir)) != 0 || (why = tdl__sys_fstat(fd, &st)) != 0)
-		return tdl__fail_errno(error, why, "cannot look at %s", table->path);
+	if ((err = tdl__sys_fstat(table->dir, &dir)) != 0 || (err = tdl__sys_fstat(fd, &st)) != 0)
+		return tdl__fail_errno(error, err, "cannot look at %s", table->path);
 	/* Root writes for the owner, a member of the group for the group. Where that is not
 	 * allowed (a file system that maps owners, a writer from outside), what there is has to do.
 	 */
@@ -435,10 +435,10 @@ int tdl__table_set_owner(tdl_table *table, int fd, mode_t mode, tdl_error *error
 		tdl__sys_chown(fd, (uid_t)-1, dir.st_gid);
 	if ((st.st_mode & 07777) == mode)
 		return 0;
-	why = tdl__sys_chmod(fd, mode);
-	return why == 0 || why == EPERM || why == EOPNOTSUPP
+	err = tdl__sys_chmod(fd, mode);
+	return err == 0 || err == EPERM || err == EOPNOTSUPP
 		       ? 0
-		       : tdl__fail_errno(error, why, "cannot set the mode of a file in %s",
+		       : tdl__fail_errno(error, err, "cannot set the mode of a file in %s",
 					 table->path);
 }
 

@@ -201,10 +201,10 @@ static tdl__identity identity(tdl__verify *verify)
 static int identify(tdl__verify *verify, int fd, tdl__identity *now)
 {
 	struct stat st;
-	int why = tdl__sys_fstat(fd, &st);
+	int err = tdl__sys_fstat(fd, &st);
 
-	if (why != 0)
-		return why;
+	if (err != 0)
+		return err;
 	*now = tdl__identity_of(&st);
 	return (uint64_t)now->size == verify->size ? 0 : TDL__VERIFY_CHANGED;
 }
@@ -212,9 +212,9 @@ static int identify(tdl__verify *verify, int fd, tdl__identity *now)
 static int read_exactly(int fd, void *buffer, size_t n, uint64_t offset)
 {
 	size_t got;
-	int why = tdl__sys_pread(fd, buffer, n, offset, &got);
+	int err = tdl__sys_pread(fd, buffer, n, offset, &got);
 
-	return why != 0 ? why : got == n ? 0 : TDL__VERIFY_CHANGED;
+	return err != 0 ? err : got == n ? 0 : TDL__VERIFY_CHANGED;
 }
 
 /* A stretch of a file that is wanted, and where. */
@@ -235,7 +235,7 @@ static int compare_block(const tdl__verify *verify, int fd, uint64_t block,
 	while (at < end) {
 		uint64_t stop = end - at < SLICE ? end : at + SLICE;
 		char *slice = apart;
-		int why;
+		int err;
 
 		/* Up to and from what is wanted, so that this needs no copy. */
 		if (at < wanted->from && wanted->from < stop)
@@ -244,9 +244,9 @@ static int compare_block(const tdl__verify *verify, int fd, uint64_t block,
 			stop = wanted->to;
 		if (at >= wanted->from && stop <= wanted->to)
 			slice = wanted->out + (at - wanted->from);
-		why = read_exactly(fd, slice, (size_t)(stop - at), at);
-		if (why != 0)
-			return why;
+		err = read_exactly(fd, slice, (size_t)(stop - at), at);
+		if (err != 0)
+			return err;
 		crc = tdl__crc32c(crc, slice, (size_t)(stop - at));
 		at = stop;
 	}
@@ -258,14 +258,14 @@ static int check_block(const tdl__verify *verify, int fd, uint64_t block,
 {
 	uint64_t at = block * block_size(verify), end = at + tdl__verify_length(verify, at);
 	char *apart = NULL;
-	int why;
+	int err;
 
 	if ((at < wanted->from || end > wanted->to) && !(apart = get_spare(verify->spares)))
 		return ENOMEM;
-	why = compare_block(verify, fd, block, wanted, apart);
+	err = compare_block(verify, fd, block, wanted, apart);
 	if (apart)
 		put_spare(verify->spares, apart);
-	return why;
+	return err;
 }
 
 /* With the lock held. */
@@ -313,20 +313,20 @@ static int check_once(tdl__verify *verify, int fd, uint64_t block, const struct 
 		      bool *done, uint64_t *wrong)
 {
 	tdl__identity was = identity(verify), now;
-	int why;
+	int err;
 
 	*done = begin_block(verify, block);
 	if (!*done)
 		return 0;
-	why = check_block(verify, fd, block, wanted);
-	if (why == TDL__VERIFY_WRONG)
+	err = check_block(verify, fd, block, wanted);
+	if (err == TDL__VERIFY_WRONG)
 		*wrong = block * block_size(verify);
-	if (why == 0)
-		why = identify(verify, fd, &now);
-	if (why == 0 && must_recheck(verify, &was, &now))
+	if (err == 0)
+		err = identify(verify, fd, &now);
+	if (err == 0 && must_recheck(verify, &was, &now))
 		remember_block(verify, block, &was);
 	end_compared_block(verify, block);
-	return why;
+	return err;
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
@@ -343,21 +343,21 @@ static int read_once(tdl__verify *verify, int fd, const struct wanted *wanted, b
 		uint64_t run = run_of(verify, block, last, &checked);
 		uint64_t from = block * size > wanted->from ? block * size : wanted->from;
 		uint64_t to = last - block < run ? wanted->to : (block + run) * size;
-		int why;
+		int err;
 
 		if (checked && trust) {
 			*trusted = true;
-			why = read_exactly(fd, wanted->out + (from - wanted->from),
+			err = read_exactly(fd, wanted->out + (from - wanted->from),
 					   (size_t)(to - from), from);
 			block += run;
 		} else {
-			why = check_once(verify, fd, block, wanted, &done, wrong);
+			err = check_once(verify, fd, block, wanted, &done, wrong);
 			/* Now that it is right it can be read. */
 			block += done ? 1 : 0;
 			trust = trust || !done;
 		}
-		if (why != 0)
-			return why;
+		if (err != 0)
+			return err;
 	}
 	return 0;
 }
@@ -370,13 +370,13 @@ int tdl__verify_read(tdl__verify *verify, int fd, void *buffer, size_t n, uint64
 	for (bool trust = true;; trust = false) {
 		tdl__identity was = identity(verify), now;
 		bool trusted;
-		int why = read_once(verify, fd, &wanted, trust, &trusted, wrong);
+		int err = read_once(verify, fd, &wanted, trust, &trusted, wrong);
 
-		if (why == 0 && trusted)
-			why = identify(verify, fd, &now);
+		if (err == 0 && trusted)
+			err = identify(verify, fd, &now);
 		/* What was not compared just now is right only if the file is what it was then. */
-		if (why != 0 || !trusted || must_recheck(verify, &was, &now))
-			return why;
+		if (err != 0 || !trusted || must_recheck(verify, &was, &now))
+			return err;
 	}
 }
 
@@ -389,7 +389,7 @@ int tdl__verify_all(tdl__verify *verify, int fd, uint64_t limit, bool *done, tdl
 	for (int tries = 0; tries < 3; tries++) {
 		tdl__identity now;
 		bool too_much;
-		int why;
+		int err;
 
 		pthread_mutex_lock(&verify->lock);
 		*was = verify->was;
@@ -404,13 +404,13 @@ int tdl__verify_all(tdl__verify *verify, int fd, uint64_t limit, bool *done, tdl
 			bool checked, did;
 
 			run_of(verify, block, block, &checked);
-			why = checked ? 0 : check_once(verify, fd, block, &nothing, &did, wrong);
-			if (why != 0)
-				return why;
+			err = checked ? 0 : check_once(verify, fd, block, &nothing, &did, wrong);
+			if (err != 0)
+				return err;
 		}
-		why = identify(verify, fd, &now);
-		if (why != 0)
-			return why;
+		err = identify(verify, fd, &now);
+		if (err != 0)
+			return err;
 		*done = must_recheck(verify, was, &now);
 		if (*done)
 			return 0;

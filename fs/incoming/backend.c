@@ -97,12 +97,12 @@ static int staged_create(void *context, const char *name, void **file, int *fd)
 	struct tdfs_daemon *daemon = context;
 	tdl_error error = { 0 };
 	tdl_staged *staged;
-	int code;
+	int r;
 
 	pthread_mutex_lock(&daemon->staging_lock);
-	code = tdl_staged_create(daemon->staging, name, &staged, &error);
+	r = tdl_staged_create(daemon->staging, name, &staged, &error);
 	pthread_mutex_unlock(&daemon->staging_lock);
-	if (code < 0)
+	if (r < 0)
 		return tdfs_errno(&error);
 	if (is_kept_back(tdl_staged_fd(staged))) {
 		tdl_staged_remove(staged, NULL);
@@ -202,17 +202,17 @@ static int staged_commit(void *context, void *file, const char *source, uid_t ui
 				       .source = source,
 				       .user_name = user };
 	int64_t version;
-	int code;
+	int r;
 
 	tdfs_user_name(daemon->users, uid, user);
 	while (!renames && sem_wait(&daemon->commits) != 0)
 		continue;
-	code = tdl_staged_commit(file, &options, &version, error);
+	r = tdl_staged_commit(file, &options, &version, error);
 	if (!renames)
 		sem_post(&daemon->commits);
-	if (code == 0 || code == TDL_ERR_PUBLISHED)
+	if (r == 0 || r == TDL_ERR_PUBLISHED)
 		tdfs_tree_changed(daemon->tdfs);
-	return code;
+	return r;
 }
 
 /* ---- Time --------------------------------------------------------------------------------- */
@@ -341,10 +341,10 @@ static bool recover_leftovers(struct tdfs_daemon *daemon)
 	const char *table = tdl_table_path(daemon->table);
 	tdl_error error = { 0 };
 	unsigned busy = 0;
-	int code;
+	int r;
 
 	pthread_mutex_lock(&daemon->staging_lock);
-	code = tdl_staging_recover(daemon->staging, recovered, &left, &busy, &error);
+	r = tdl_staging_recover(daemon->staging, recovered, &left, &busy, &error);
 	pthread_mutex_unlock(&daemon->staging_lock);
 	if (left.count == 1)
 		tdfs_msg(LOG_NOTICE,
@@ -355,9 +355,9 @@ static bool recover_leftovers(struct tdfs_daemon *daemon)
 			 "%s: incoming/%s and %u more: left by a mount that ended before they "
 			 "were committed",
 			 table, left.first, left.count - 1);
-	if (code < 0)
+	if (r < 0)
 		log_line(daemon, TDFS_NOBODY, NULL, error.message);
-	return code == 0 && busy > 0;
+	return r == 0 && busy > 0;
 }
 
 /* ---- Expiry ------------------------------------------------------------------------------- */
@@ -555,7 +555,7 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 					.log = log_line,
 					.to_errno = tdfs_errno };
 	pthread_condattr_t steady;
-	int code = TDL_ERR_NOMEM;
+	int r = TDL_ERR_NOMEM;
 
 	if (daemon) {
 		daemon->limits = (struct tdfs_limits){ .files = USER_FILES,
@@ -573,23 +573,23 @@ int tdfs_incoming_new(struct tdfs *tdfs, struct tdfs_incoming **incoming, tdl_er
 		pthread_condattr_destroy(&steady);
 		daemon->tdfs = tdfs;
 		daemon->table = tdfs->table;
-		code = tdl_staging_open(tdfs->table, &daemon->staging, error);
-		if (code == 0) {
+		r = tdl_staging_open(tdfs->table, &daemon->staging, error);
+		if (r == 0) {
 			daemon->incoming = tdfs_incoming_make(&backend, first_inode());
 			if (daemon->incoming && make_threads(daemon)) {
 				daemon->incoming->daemon = daemon;
 				*incoming = daemon->incoming;
 				return 0;
 			}
-			code = TDL_ERR_NOMEM;
+			r = TDL_ERR_NOMEM;
 		}
 		daemon_free(daemon);
 	}
-	if (error && code == TDL_ERR_NOMEM) {
-		*error = (tdl_error){ .code = code, .os_error = ENOMEM, .version = -1 };
+	if (error && r == TDL_ERR_NOMEM) {
+		*error = (tdl_error){ .code = r, .os_error = ENOMEM, .version = -1 };
 		snprintf(error->message, sizeof error->message, "out of memory");
 	}
-	return code;
+	return r;
 }
 
 /* Those who are let in besides the daemon's own user. */

@@ -22,7 +22,7 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
 			      struct tdfs_handle *handle)
 {
 	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
-	int why = 0;
+	int err = 0;
 
 	if (!staged || !handle->writes)
 		return 0;
@@ -33,14 +33,14 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	tdfs_client_add(in, staged, caller, false);
 	tdfs_client_used(handle, caller, true);
 	if (staged->state == TDFS_COMMITTED) {
-		why = staged->answer;
+		err = staged->answer;
 	} else if (tdfs_staged_has_final_name(staged)) {
 		staged->scanning++;
 		staged->node.users++;
-		why = TDFS_LATER;
+		err = TDFS_LATER;
 	}
 	tdfs_unlock(in);
-	return why;
+	return err;
 }
 
 /*

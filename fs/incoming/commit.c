@@ -59,25 +59,25 @@ static void commit_bytes(struct tdfs_incoming *in, struct tdfs_staged *staged, c
 	void *file = staged->file;
 	uid_t uid = staged->writer;
 	bool renames = strcmp(source, staged->node.name) != 0;
-	int code, why = tdfs_staged_open_fd(in, staged);
+	int r, err = tdfs_staged_open_fd(in, staged);
 	char text[120];
 
-	if (why) {
-		snprintf(text, sizeof text, "not committed: cannot open it: %s", strerror(why));
-		set_refused(in, staged, why, text);
+	if (err) {
+		snprintf(text, sizeof text, "not committed: cannot open it: %s", strerror(err));
+		set_refused(in, staged, err, text);
 		return;
 	}
 	tdfs_unlock(in);
-	code = in->backend.commit(in->backend.context, file, source, uid, renames, &error);
+	r = in->backend.commit(in->backend.context, file, source, uid, renames, &error);
 	tdfs_lock(in);
 	staged->answer = 0;
-	if (code == TDL_OK) {
+	if (r == TDL_OK) {
 		set_committed(in, staged, source);
-	} else if (code == TDL_ERR_PUBLISHED && !error.in_doubt) {
+	} else if (r == TDL_ERR_PUBLISHED && !error.in_doubt) {
 		staged->answer = in->backend.to_errno(&error);
 		tdfs_drop_say(in, staged, error.message);
 		set_committed(in, staged, source);
-	} else if (code == TDL_ERR_EMPTY) {
+	} else if (r == TDL_ERR_EMPTY) {
 		tdfs_error_file_clear(in, staged);
 	} else {
 		set_refused(in, staged, in->backend.to_errno(&error), error.message);

@@ -311,18 +311,18 @@ static void end_using(struct tdfs_incoming *in, struct tdfs_staged *staged)
 int tdfs_staged_open_fd(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	void *file = staged->file;
-	int fd, why;
+	int fd, err;
 
 	if (staged->fd >= 0)
 		return 0;
 	if (!file || !in->backend.open)
 		return EIO;
 	begin_using(in, staged);
-	why = in->backend.open(in->backend.context, file, &fd);
+	err = in->backend.open(in->backend.context, file, &fd);
 	end_using(in, staged);
-	if (why == 0)
+	if (err == 0)
 		staged->fd = fd;
-	return why;
+	return err;
 }
 
 void tdfs_staged_keep_owner(struct tdfs_incoming *in, struct tdfs_staged *staged)

@@ -57,10 +57,10 @@ int tdfs_incoming_read(struct tdfs_incoming *in, struct tdfs_handle *handle, voi
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && done == 0) {
-			int why = errno;
+			int err = errno;
 
 			close(fd);
-			return why;
+			return err;
 		}
 		if (n <= 0)
 			break;
@@ -83,30 +83,30 @@ static int reopen(struct tdfs_incoming *in, struct tdfs_staged *staged)
 			: tdfs_free_name(in, staged->committed_name ? staged->committed_name : "?");
 	struct tdfs_inode node = staged->node;
 	void *file;
-	int fd, why;
+	int fd, err;
 
 	if (!name)
 		return ENOMEM;
 	tdfs_unlock(in);
-	why = in->backend.create(in->backend.context, name, &file, &fd);
-	if (why == 0 && in->backend.own)
+	err = in->backend.create(in->backend.context, name, &file, &fd);
+	if (err == 0 && in->backend.own)
 		in->backend.own(in->backend.context, file, node.uid, node.gid, node.mode);
 	tdfs_lock(in);
 	while (staged->using_file > 0)
 		pthread_cond_wait(&in->change, &in->lock);
-	if (why == 0 && staged->state != TDFS_COMMITTED)
-		why = EAGAIN; /* somebody was faster: as well */
-	if (why == 0 && !staged->node.name) {
+	if (err == 0 && staged->state != TDFS_COMMITTED)
+		err = EAGAIN; /* somebody was faster: as well */
+	if (err == 0 && !staged->node.name) {
 		char *other = tdfs_free_name(in, name);
 
 		if (!other || tdfs_inode_set_name(in, &staged->node, other) != 0)
-			why = ENOMEM;
+			err = ENOMEM;
 		free(other);
 	}
 	free(name);
-	if (why && why != EAGAIN)
-		return why;
-	if (why == EAGAIN) {
+	if (err && err != EAGAIN)
+		return err;
+	if (err == EAGAIN) {
 		tdfs_unlock(in);
 		in->backend.remove(in->backend.context, file);
 		in->backend.free(in->backend.context, file);
@@ -132,7 +132,7 @@ static int make_writable(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			 const struct tdfs_caller *caller, bool appends, uint64_t offset)
 {
 	while (staged->state != TDFS_OPEN) {
-		int why;
+		int err;
 
 		if (!caller->may_wait)
 			return TDFS_LATER;
@@ -141,9 +141,9 @@ static int make_writable(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			continue;
 		if (!appends && offset < staged->base + staged->size)
 			return EPERM;
-		why = reopen(in, staged);
-		if (why)
-			return why;
+		err = reopen(in, staged);
+		if (err)
+			return err;
 	}
 	return appends || offset >= staged->base ? 0 : EPERM;
 }
@@ -173,7 +173,7 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
 	bool appends = flags & O_APPEND;
 	uint64_t before;
-	int fd, why;
+	int fd, err;
 
 	if (!staged || !handle->writes)
 		return EBADF;
@@ -183,12 +183,12 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	if (offset < staged->base + staged->size ||
 	    (offset > staged->base + staged->size && !staged->shrank))
 		appends = false;
-	why = make_writable(in, staged, caller, appends, offset);
-	if (why == 0 && offset > INT64_MAX - size)
-		why = EFBIG;
-	if (why) {
+	err = make_writable(in, staged, caller, appends, offset);
+	if (err == 0 && offset > INT64_MAX - size)
+		err = EFBIG;
+	if (err) {
 		tdfs_unlock(in);
-		return why;
+		return err;
 	}
 	/* Each time: who wrote is forgotten when what was written is committed and its name goes.
 	 */
@@ -210,7 +210,7 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 
 	if (in->backend.generation)
 		written->generation = in->backend.generation(in->backend.context, staged->file);
-	why = write_staged_bytes(fd, buffer, size, written->at, &written->done);
+	err = write_staged_bytes(fd, buffer, size, written->at, &written->done);
 
 	tdfs_lock(in);
 	staged->shrank |= written->done < size;
@@ -218,8 +218,8 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 		staged->size = written->done > 0 && written->at + written->done > before
 				       ? written->at + written->done
 				       : before;
-	if (why)
-		staged->failed = why;
+	if (err)
+		staged->failed = err;
 	staged->changes++;
 	staged->node.mtime = staged->node.ctime = tdfs_time();
 	/* They are told in the order in which they are answered, one behind at most. */
@@ -227,7 +227,7 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 		pthread_cond_wait(&in->change, &in->lock);
 	staged->telling = true;
 	tdfs_unlock(in);
-	return why;
+	return err;
 }
 
 void tdfs_incoming_write_end(struct tdfs_incoming *in, const void *buffer,
@@ -254,19 +254,19 @@ int tdfs_incoming_write(struct tdfs_incoming *in, const struct tdfs_caller *call
 			uint64_t offset, size_t *done)
 {
 	struct tdfs_written written = { 0 };
-	int why = tdfs_incoming_write_begin(in, caller, handle, flags, buffer, size, offset,
+	int err = tdfs_incoming_write_begin(in, caller, handle, flags, buffer, size, offset,
 					    &written);
 
 	*done = written.done;
 	tdfs_incoming_write_end(in, buffer, &written);
-	return why;
+	return err;
 }
 
 int tdfs_incoming_sync(struct tdfs_incoming *in, const struct tdfs_caller *caller,
 		       struct tdfs_handle *handle)
 {
 	struct tdfs_staged *staged = tdfs_staged_of(handle->node);
-	int fd, why;
+	int fd, err;
 
 	if (!staged)
 		return 0;
@@ -275,19 +275,19 @@ int tdfs_incoming_sync(struct tdfs_incoming *in, const struct tdfs_caller *calle
 	tdfs_lock(in);
 	/* What is committed is durable already. */
 	fd = staged->state == TDFS_COMMITTED || staged->fd < 0 ? -1 : dup(staged->fd);
-	why = fd < 0 && staged->state != TDFS_COMMITTED ? EIO : 0;
+	err = fd < 0 && staged->state != TDFS_COMMITTED ? EIO : 0;
 	tdfs_unlock(in);
 	if (fd < 0)
-		return why;
-	why = fsync(fd) == 0 ? 0 : errno;
+		return err;
+	err = fsync(fd) == 0 ? 0 : errno;
 	close(fd);
-	if (why) {
+	if (err) {
 		tdfs_lock(in);
-		staged->failed = why;
+		staged->failed = err;
 		staged->changes++;
 		tdfs_unlock(in);
 	}
-	return why;
+	return err;
 }
 
 /* ---- Attributes --------------------------------------------------------------------------- */
@@ -303,60 +303,60 @@ int tdfs_incoming_getattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 			  struct stat *st)
 {
 	struct tdfs_inode *node;
-	int why = ESTALE;
+	int err = ESTALE;
 
 	tdfs_lock(in);
 	node = tdfs_inode_by_ino(in, ino);
 	if (node && is_gone(tdfs_error_file_of(node), caller)) {
-		why = ENOENT;
+		err = ENOENT;
 	} else if (node) {
 		tdfs_inode_stat(node, st);
-		why = 0;
+		err = 0;
 	}
 	tdfs_unlock(in);
-	return why;
+	return err;
 }
 
 int tdfs_staged_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t size)
 {
-	int why = tdfs_staged_open_fd(in, staged);
+	int err = tdfs_staged_open_fd(in, staged);
 
-	if (why)
-		return why;
+	if (err)
+		return err;
 	tdfs_unlock(in);
-	why = ftruncate(staged->fd, (off_t)size) == 0 ? 0 : errno;
-	if (why == 0 && in->backend.cut)
+	err = ftruncate(staged->fd, (off_t)size) == 0 ? 0 : errno;
+	if (err == 0 && in->backend.cut)
 		in->backend.cut(in->backend.context, staged->file, size);
 	tdfs_lock(in);
-	if (why == 0)
+	if (err == 0)
 		staged->size = size;
 	if (size == 0)
 		staged->prepared = 0;
-	return why;
+	return err;
 }
 
 static int set_size(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		    const struct tdfs_caller *caller, off_t size)
 {
-	int why;
+	int err;
 
 	if (size < 0)
 		return EINVAL;
 	if (staged->state == TDFS_COMMITTED && (uint64_t)size == staged->base + staged->size)
 		return 0;
-	why = make_writable(in, staged, caller, false, (uint64_t)size);
-	if (why)
-		return why;
+	err = make_writable(in, staged, caller, false, (uint64_t)size);
+	if (err)
+		return err;
 	if (staged->writing > 0 && !caller->may_wait)
 		return TDFS_LATER;
 	tdfs_staged_freeze(in, staged);
-	why = tdfs_staged_truncate(in, staged, (uint64_t)size - staged->base);
+	err = tdfs_staged_truncate(in, staged, (uint64_t)size - staged->base);
 	tdfs_staged_thaw(in, staged);
 	/* Removed since the caller found it: the kernel looks once more. */
-	if (why == EIO && !staged->file)
+	if (err == EIO && !staged->file)
 		return ESTALE;
-	if (why)
-		return why;
+	if (err)
+		return err;
 	staged->changes++;
 	staged->node.mtime = tdfs_time();
 	if (staged->size == 0) {
@@ -378,7 +378,7 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	struct tdfs_inode *node;
 	struct tdfs_staged *staged;
 	struct timespec now = tdfs_time();
-	int why = 0;
+	int err = 0;
 
 	tdfs_lock(in);
 	node = tdfs_inode_by_ino(in, ino);
@@ -389,10 +389,10 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	staged = tdfs_staged_of(node);
 	node->users++;
 	if (!staged)
-		why = EPERM;
+		err = EPERM;
 	else if (what & TDFS_SET_SIZE)
-		why = set_size(in, staged, caller, change->st_size);
-	if (why == 0) {
+		err = set_size(in, staged, caller, change->st_size);
+	if (err == 0) {
 		if (what & TDFS_SET_MODE)
 			node->mode = change->st_mode & 0777;
 		if (what & TDFS_SET_UID)
@@ -419,5 +419,5 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	node->users--;
 	tdfs_inode_settle(in, node);
 	tdfs_unlock(in);
-	return why;
+	return err;
 }

@@ -17,7 +17,7 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 {
 	struct tdfs_inode *node;
 	struct tdfs_error_file *error_file;
-	int why = 0;
+	int err = 0;
 
 	tdfs_lock(in);
 	tdfs_recent_expire(in);
@@ -30,13 +30,13 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 		wrote = tdfs_client_wrote(in, tdfs_staged_of(node), caller);
 		node->users--;
 		if (wrote == TDFS_LATER)
-			why = TDFS_LATER;
+			err = TDFS_LATER;
 		else if (!wrote)
-			why = ENOENT;
+			err = ENOENT;
 	} else if (!node || (error_file && !tdfs_error_file_removable(error_file, caller))) {
-		why = ENOENT;
+		err = ENOENT;
 	}
-	if (why == 0) {
+	if (err == 0) {
 		node->lookups++;
 		node->seen_by = caller->tid;
 		tdfs_inode_stat(node, st);
@@ -44,7 +44,7 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 		tdfs_inode_settle(in, node);
 	}
 	tdfs_unlock(in);
-	return why;
+	return err;
 }
 
 int tdfs_incoming_again(struct tdfs_incoming *in, uint64_t ino, struct stat *st)
@@ -138,13 +138,13 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 int tdfs_incoming_unlink(struct tdfs_incoming *in, const struct tdfs_caller *caller,
 			 const char *name)
 {
-	int why;
+	int err;
 
 	tdfs_lock(in);
 	tdfs_recent_expire(in);
-	why = unlink_locked(in, caller, name);
+	err = unlink_locked(in, caller, name);
 	tdfs_unlock(in);
-	return why;
+	return err;
 }
 
 /* ---- Rename ------------------------------------------------------------------------------- */
@@ -213,7 +213,7 @@ static int take_new_name(struct rename *r)
 {
 	struct tdfs_incoming *in = r->in;
 	struct tdfs_staged *target;
-	int why;
+	int err;
 
 	/* The kernel has one rename at a time in a directory: nobody waits for us here. */
 	while ((target = tdfs_staged_of(tdfs_inode_by_name(in, r->to))) &&
@@ -236,12 +236,12 @@ static int take_new_name(struct rename *r)
 		tdfs_error_file_clear(in, target);
 		(void)tdfs_inode_set_name(in, &target->node, NULL);
 	}
-	why = tdfs_inode_set_name(in, &r->staged->node, r->to);
-	if (why == 0)
+	err = tdfs_inode_set_name(in, &r->staged->node, r->to);
+	if (err == 0)
 		move_error_file(in, r->staged);
 	if (target)
 		tdfs_staged_cancel(in, target);
-	return why;
+	return err;
 }
 
 /* The name on disk, by which the file is known after a crash. The staged file is frozen meanwhile.
@@ -249,14 +249,14 @@ static int take_new_name(struct rename *r)
 static int rename_on_disk(struct rename *r)
 {
 	struct tdfs_staged *staged = r->staged;
-	int why;
+	int err;
 
 	tdfs_staged_freeze(r->in, staged);
 	tdfs_unlock(r->in);
-	why = r->in->backend.rename(r->in->backend.context, staged->file, r->to);
+	err = r->in->backend.rename(r->in->backend.context, staged->file, r->to);
 	tdfs_lock(r->in);
 	tdfs_staged_thaw(r->in, staged);
-	return why;
+	return err;
 }
 
 /* Refused, and unchanged since. */
@@ -268,10 +268,10 @@ static bool is_refused(const struct tdfs_staged *staged)
 /* It is put aside as it is: sed -i.bak does so, with a good one to come under its name. */
 static int put_aside(struct rename *r)
 {
-	int why = rename_on_disk(r);
+	int err = rename_on_disk(r);
 
 	r->staged->implicit = false;
-	return why ? why : take_new_name(r);
+	return err ? err : take_new_name(r);
 }
 
 static int rename_open(struct rename *r)
@@ -332,7 +332,7 @@ static int rename_locked(struct rename *r)
 {
 	struct tdfs_incoming *in = r->in;
 	struct tdfs_inode *node = tdfs_inode_by_name(in, r->from);
-	int why;
+	int err;
 
 	if (!node)
 		return ENOENT;
@@ -346,29 +346,29 @@ static int rename_locked(struct rename *r)
 		return AGAIN;
 	}
 	node->users++;
-	why = check_new_name(r);
-	if (why == 0 && tdfs_inode_by_name(in, r->to) == node) {
+	err = check_new_name(r);
+	if (err == 0 && tdfs_inode_by_name(in, r->to) == node) {
 		/* onto itself */
-	} else if (why == 0 && r->staged->state == TDFS_COMMITTED) {
+	} else if (err == 0 && r->staged->state == TDFS_COMMITTED) {
 		if (tdfs_client_wrote(in, r->staged, r->caller) != 1)
-			why = ENOENT;
+			err = ENOENT;
 		else if (!tdfs_inode_is_recent(node))
-			why = AGAIN;
+			err = AGAIN;
 		else
-			why = take_new_name(r);
-	} else if (why == 0) {
-		why = rename_open(r);
+			err = take_new_name(r);
+	} else if (err == 0) {
+		err = rename_open(r);
 	}
 	node->users--;
 	tdfs_inode_settle(in, node);
-	return why;
+	return err;
 }
 
 int tdfs_incoming_rename(struct tdfs_incoming *in, const struct tdfs_caller *caller,
 			 const char *from, const char *to, unsigned flags)
 {
 	struct rename r = { .in = in, .caller = caller, .from = from, .to = to, .flags = flags };
-	int why;
+	int err;
 
 	if (flags & ~RENAME_NOREPLACE)
 		return EINVAL;
@@ -381,8 +381,8 @@ int tdfs_incoming_rename(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	tdfs_lock(in);
 	tdfs_recent_expire(in);
 	do
-		why = rename_locked(&r);
-	while (why == AGAIN);
+		err = rename_locked(&r);
+	while (err == AGAIN);
 	tdfs_unlock(in);
-	return why;
+	return err;
 }

@@ -62,32 +62,32 @@ static int make_staged(struct tdfs_incoming *in, const char *name, mode_t mode, 
 	struct tdfs_staged *staged = NULL;
 	struct tdfs_inode *node;
 	void *file;
-	int fd, why = tdfs_quota_file(in, uid);
+	int fd, err = tdfs_quota_file(in, uid);
 
-	if (why)
-		return why;
+	if (err)
+		return err;
 	tdfs_unlock(in);
-	why = in->backend.create(in->backend.context, name, &file, &fd);
-	if (why == 0 && in->backend.own)
+	err = in->backend.create(in->backend.context, name, &file, &fd);
+	if (err == 0 && in->backend.own)
 		in->backend.own(in->backend.context, file, uid, gid, mode & 0777);
 	tdfs_lock(in);
-	if (why)
-		return why;
+	if (err)
+		return err;
 	node = tdfs_inode_by_name(in, name);
 	if (node && tdfs_inode_listed(node)) {
-		why = EEXIST;
+		err = EEXIST;
 	} else {
 		if (node)
 			tdfs_recent_end(in, tdfs_staged_of(node));
 		staged = tdfs_staged_new(in, name, mode, uid, gid, file, fd);
-		why = staged ? 0 : ENOMEM;
+		err = staged ? 0 : ENOMEM;
 	}
-	if (why) {
+	if (err) {
 		tdfs_unlock(in);
 		in->backend.remove(in->backend.context, file);
 		in->backend.free(in->backend.context, file);
 		tdfs_lock(in);
-		return why;
+		return err;
 	}
 	*made = staged;
 	return 0;
@@ -97,10 +97,10 @@ static int open_existing(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			 int flags, struct stat *st, struct tdfs_handle **handle)
 {
 	struct tdfs_inode *node;
-	int why = tdfs_incoming_open(in, caller, ino, flags, handle);
+	int err = tdfs_incoming_open(in, caller, ino, flags, handle);
 
-	if (why)
-		return why;
+	if (err)
+		return err;
 	tdfs_lock(in);
 	node = (*handle)->node;
 	node->lookups++;
@@ -115,7 +115,7 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 {
 	struct tdfs_inode *node;
 	struct tdfs_staged *staged;
-	int why;
+	int err;
 
 	if (tdfs_name_is_too_long(name))
 		return ENAMETOOLONG;
@@ -140,31 +140,31 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 			 * again. */
 			if (uid != caller->uid)
 				return ESTALE;
-			why = open_existing(in, caller, ino, flags, st, handle);
-			if (why != ESTALE)
-				return why;
+			err = open_existing(in, caller, ino, flags, st, handle);
+			if (err != ESTALE)
+				return err;
 			tdfs_lock(in); /* it went meanwhile */
-			why = EEXIST;
+			err = EEXIST;
 			continue;
 		}
-		why = handle ? tdfs_quota_open(in, caller->uid) : 0;
-		if (why == 0)
-			why = make_staged(in, name, mode, caller->uid, caller->gid, &staged);
-	} while (why == EEXIST);
-	if (why == 0 && handle) {
+		err = handle ? tdfs_quota_open(in, caller->uid) : 0;
+		if (err == 0)
+			err = make_staged(in, name, mode, caller->uid, caller->gid, &staged);
+	} while (err == EEXIST);
+	if (err == 0 && handle) {
 		*handle = handle_new(in, &staged->node, caller, flags);
 		if (!*handle) {
 			/* It stays, empty and listed. */
-			why = ENOMEM;
+			err = ENOMEM;
 		}
 	}
-	if (why == 0) {
+	if (err == 0) {
 		staged->node.lookups++;
 		tdfs_inode_stat(&staged->node, st);
 		tdfs_inode_settle(in, &staged->node);
 	}
 	tdfs_unlock(in);
-	return why;
+	return err;
 }
 
 /* ---- Open --------------------------------------------------------------------------------- */
@@ -270,15 +270,15 @@ static int may_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged,
 static int truncate_all(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			const struct tdfs_caller *caller)
 {
-	int why;
+	int err;
 
 	if (staged->writing > 0 && !caller->may_wait)
 		return TDFS_LATER;
 	tdfs_staged_freeze(in, staged);
-	why = staged->size > 0 ? tdfs_staged_truncate(in, staged, 0) : 0;
+	err = staged->size > 0 ? tdfs_staged_truncate(in, staged, 0) : 0;
 	tdfs_staged_thaw(in, staged);
-	if (why)
-		return why;
+	if (err)
+		return err;
 	staged->base = 0;
 	staged->failed = 0;
 	staged->changes++;
@@ -292,7 +292,7 @@ static int open_staged(struct tdfs_incoming *in, struct tdfs_staged *staged,
 {
 	for (;;) {
 		uint64_t opens;
-		int why;
+		int err;
 
 		if (staged->state == TDFS_COMMITTING) {
 			if (!caller->may_wait)
@@ -304,9 +304,9 @@ static int open_staged(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		if (!(flags & O_TRUNC))
 			return 0;
 		opens = staged->opens;
-		why = may_truncate(in, staged, caller);
-		if (why)
-			return why;
+		err = may_truncate(in, staged, caller);
+		if (err)
+			return err;
 		/* Whoever opened it during the scan was not seen. */
 		if (staged->state == TDFS_OPEN && staged->opens == opens)
 			return truncate_all(in, staged, caller);
@@ -316,12 +316,12 @@ static int open_staged(struct tdfs_incoming *in, struct tdfs_staged *staged,
 /* A handle has a descriptor. While it is opened somebody may commit the staged file. */
 static int open_fd_for(struct tdfs_incoming *in, struct tdfs_staged *staged, bool changes)
 {
-	int why = tdfs_staged_open_fd(in, staged);
+	int err = tdfs_staged_open_fd(in, staged);
 
-	if (why == EIO && !staged->file)
+	if (err == EIO && !staged->file)
 		return ESTALE;
 	/* The kernel tries once more, and is told what it then is. */
-	return why == 0 && changes && staged->state != TDFS_OPEN ? ESTALE : why;
+	return err == 0 && changes && staged->state != TDFS_OPEN ? ESTALE : err;
 }
 
 int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *caller, uint64_t ino,
@@ -330,7 +330,7 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 	bool changes = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC;
 	struct tdfs_inode *node;
 	struct tdfs_staged *staged;
-	int why = 0;
+	int err = 0;
 
 	tdfs_lock(in);
 	node = tdfs_inode_by_ino(in, ino);
@@ -341,26 +341,26 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 	staged = tdfs_staged_of(node);
 	node->users++;
 	if (staged)
-		why = tdfs_quota_open(in, caller->uid);
-	if (why)
+		err = tdfs_quota_open(in, caller->uid);
+	if (err)
 		; /* he has too many */
 	else if (!staged && changes)
-		why = EPERM;
+		err = EPERM;
 	else if (changes && in->closing)
-		why = EROFS;
+		err = EROFS;
 	else if (staged && changes)
-		why = open_staged(in, staged, caller, flags);
+		err = open_staged(in, staged, caller, flags);
 	else if (staged && !staged->file)
-		why = ESTALE; /* committed, and nobody had it open */
-	if (why == 0 && staged)
-		why = open_fd_for(in, staged, changes);
-	if (why == 0) {
+		err = ESTALE; /* committed, and nobody had it open */
+	if (err == 0 && staged)
+		err = open_fd_for(in, staged, changes);
+	if (err == 0) {
 		*handle = handle_new(in, node, caller, flags);
 		if (!*handle)
-			why = ENOMEM;
+			err = ENOMEM;
 	}
 	node->users--;
 	tdfs_inode_settle(in, node);
 	tdfs_unlock(in);
-	return why;
+	return err;
 }

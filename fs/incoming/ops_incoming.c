@@ -146,12 +146,12 @@ static void op_run(struct op *op)
 	tdfs_gate_leave(op->gate);
 }
 
-static void op_reply_entry(struct op *op, int why, const struct stat *st)
+static void op_reply_entry(struct op *op, int err, const struct stat *st)
 {
 	struct fuse_entry_param entry = { .attr_timeout = 0, .entry_timeout = 0 };
 
-	if (why) {
-		fuse_reply_err(op->req, why);
+	if (err) {
+		fuse_reply_err(op->req, err);
 		return;
 	}
 	entry.ino = st->st_ino;
@@ -204,13 +204,13 @@ static int act_create(struct op *op)
 {
 	struct fuse_entry_param entry = { .attr_timeout = TDFS_MOMENT, .entry_timeout = 0 };
 	struct tdfs_handle *handle;
-	int why = tdfs_incoming_create(op->in, &op->caller, op->name, op->mode, op->fi.flags,
+	int err = tdfs_incoming_create(op->in, &op->caller, op->name, op->mode, op->fi.flags,
 				       &entry.attr, &handle);
 
-	if (why == TDFS_LATER)
+	if (err == TDFS_LATER)
 		return TDFS_LATER;
-	if (why) {
-		fuse_reply_err(op->req, why);
+	if (err) {
+		fuse_reply_err(op->req, err);
 		return 0;
 	}
 	entry.ino = entry.attr.st_ino;
@@ -236,12 +236,12 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 static int act_open(struct op *op)
 {
 	struct tdfs_handle *handle;
-	int why = tdfs_incoming_open(op->in, &op->caller, op->ino, op->fi.flags, &handle);
+	int err = tdfs_incoming_open(op->in, &op->caller, op->ino, op->fi.flags, &handle);
 
-	if (why == TDFS_LATER)
+	if (err == TDFS_LATER)
 		return TDFS_LATER;
-	if (why) {
-		fuse_reply_err(op->req, why);
+	if (err) {
+		fuse_reply_err(op->req, err);
 		return 0;
 	}
 	fill_file_info(&op->fi, handle);
@@ -307,13 +307,13 @@ static int act_read(struct op *op)
 {
 	char *buffer = malloc(op->room ? op->room : 1);
 	size_t got = 0;
-	int why = ENOMEM;
+	int err = ENOMEM;
 
 	if (buffer)
-		why = tdfs_incoming_read(op->in, op_handle(op), buffer, op->room,
+		err = tdfs_incoming_read(op->in, op_handle(op), buffer, op->room,
 					 (uint64_t)op->offset, &got);
-	if (why)
-		fuse_reply_err(op->req, why);
+	if (err)
+		fuse_reply_err(op->req, err);
 	else
 		fuse_reply_buf(op->req, buffer, got);
 	free(buffer);
@@ -334,13 +334,13 @@ static void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 static int act_write(struct op *op)
 {
 	struct tdfs_written written = { 0 };
-	int why = tdfs_incoming_write_begin(op->in, &op->caller, op_handle(op), op->fi.flags,
+	int err = tdfs_incoming_write_begin(op->in, &op->caller, op_handle(op), op->fi.flags,
 					    op->data, op->size, (uint64_t)op->offset, &written);
 
-	if (why == TDFS_LATER)
+	if (err == TDFS_LATER)
 		return TDFS_LATER;
-	if (why)
-		fuse_reply_err(op->req, why);
+	if (err)
+		fuse_reply_err(op->req, err);
 	else
 		fuse_reply_write(op->req, written.done);
 	/* The writer goes on meanwhile. */
@@ -363,11 +363,11 @@ static void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t si
 
 static int act_fsync(struct op *op)
 {
-	int why = tdfs_incoming_sync(op->in, &op->caller, op_handle(op));
+	int err = tdfs_incoming_sync(op->in, &op->caller, op_handle(op));
 
-	if (why == TDFS_LATER)
+	if (err == TDFS_LATER)
 		return TDFS_LATER;
-	fuse_reply_err(op->req, why);
+	fuse_reply_err(op->req, err);
 	return 0;
 }
 
@@ -386,11 +386,11 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	struct op op = op_of(req, ino, NULL);
 	bool directory = ino == TDFS_INO_INCOMING;
 	struct stat st;
-	int why = directory ? dir_stat(tdfs_of(req), &st)
+	int err = directory ? dir_stat(tdfs_of(req), &st)
 			    : tdfs_incoming_getattr(op.in, &op.caller, ino, &st);
 
-	if (why)
-		fuse_reply_err(req, why);
+	if (err)
+		fuse_reply_err(req, err);
 	else
 		fuse_reply_attr(req, &st, directory ? TDFS_MOMENT : 0);
 }
@@ -398,12 +398,12 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 static int act_setattr(struct op *op)
 {
 	struct stat st;
-	int why = tdfs_incoming_setattr(op->in, &op->caller, op->ino, &op->change, op->flags, &st);
+	int err = tdfs_incoming_setattr(op->in, &op->caller, op->ino, &op->change, op->flags, &st);
 
-	if (why == TDFS_LATER)
+	if (err == TDFS_LATER)
 		return TDFS_LATER;
-	if (why)
-		fuse_reply_err(op->req, why);
+	if (err)
+		fuse_reply_err(op->req, err);
 	else
 		fuse_reply_attr(op->req, &st, 0);
 	return 0;
@@ -427,15 +427,15 @@ static void set_directory(fuse_req_t req, const struct stat *change, int to_set)
 {
 	struct op op = op_of(req, TDFS_INO_INCOMING, NULL);
 	struct stat st;
-	int why = dir_stat(tdfs_of(req), &st);
+	int err = dir_stat(tdfs_of(req), &st);
 
 	if (to_set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME) &&
 	    !(to_set & FUSE_SET_ATTR_MTIME_NOW))
 		tdfs_incoming_copying(op.in, &op.caller, true);
-	if (why == 0 && takes_away(change, to_set, &st) && !tdfs_incoming_copies(op.in, &op.caller))
-		why = EPERM;
-	if (why)
-		fuse_reply_err(req, why);
+	if (err == 0 && takes_away(change, to_set, &st) && !tdfs_incoming_copies(op.in, &op.caller))
+		err = EPERM;
+	if (err)
+		fuse_reply_err(req, err);
 	else
 		fuse_reply_attr(req, &st, TDFS_MOMENT);
 }
@@ -513,11 +513,11 @@ static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 static int act_lookup(struct op *op)
 {
 	struct stat st;
-	int why = tdfs_incoming_lookup(op->in, &op->caller, op->name, &st);
+	int err = tdfs_incoming_lookup(op->in, &op->caller, op->name, &st);
 
-	if (why == TDFS_LATER)
+	if (err == TDFS_LATER)
 		return TDFS_LATER;
-	op_reply_entry(op, why, &st);
+	op_reply_entry(op, err, &st);
 	return 0;
 }
 
@@ -544,11 +544,11 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		return;
 	}
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-		int why = parent == TDFS_INO_INCOMING || name[1] == '.'
+		int err = parent == TDFS_INO_INCOMING || name[1] == '.'
 				  ? dir_stat(tdfs_of(req), &st)
 				  : tdfs_incoming_again(op.in, parent, &st);
 
-		op_reply_entry(&op, why, &st);
+		op_reply_entry(&op, err, &st);
 		return;
 	}
 	op.name = (char *)name;
@@ -558,11 +558,11 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 static int act_mknod(struct op *op)
 {
 	struct stat st;
-	int why = tdfs_incoming_create(op->in, &op->caller, op->name, op->mode, 0, &st, NULL);
+	int err = tdfs_incoming_create(op->in, &op->caller, op->name, op->mode, 0, &st, NULL);
 
-	if (why == TDFS_LATER)
+	if (err == TDFS_LATER)
 		return TDFS_LATER;
-	op_reply_entry(op, why, &st);
+	op_reply_entry(op, err, &st);
 	return 0;
 }
 
@@ -581,11 +581,11 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 
 static int act_unlink(struct op *op)
 {
-	int why = tdfs_incoming_unlink(op->in, &op->caller, op->name);
+	int err = tdfs_incoming_unlink(op->in, &op->caller, op->name);
 
-	if (why == TDFS_LATER)
+	if (err == TDFS_LATER)
 		return TDFS_LATER;
-	fuse_reply_err(op->req, why);
+	fuse_reply_err(op->req, err);
 	return 0;
 }
 
@@ -599,11 +599,11 @@ static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 static int act_rename(struct op *op)
 {
-	int why = tdfs_incoming_rename(op->in, &op->caller, op->name, op->to, op->flags);
+	int err = tdfs_incoming_rename(op->in, &op->caller, op->name, op->to, op->flags);
 
-	if (why == TDFS_LATER)
+	if (err == TDFS_LATER)
 		return TDFS_LATER;
-	fuse_reply_err(op->req, why);
+	fuse_reply_err(op->req, err);
 	return 0;
 }
 
@@ -691,10 +691,10 @@ static void list_names(fuse_req_t req, size_t size, off_t offset, bool plus)
 	struct listing list = { .req = req, .plus = plus, .buffer = malloc(size), .size = size };
 	struct tdfs_caller caller = op_of(req, TDFS_INO_INCOMING, NULL).caller;
 	struct stat here, above = { .st_ino = TDFS_INO_ROOT, .st_mode = S_IFDIR };
-	int why = list.buffer ? dir_stat(tdfs, &here) : ENOMEM;
+	int err = list.buffer ? dir_stat(tdfs, &here) : ENOMEM;
 
-	if (why) {
-		fuse_reply_err(req, why);
+	if (err) {
+		fuse_reply_err(req, err);
 		free(list.buffer);
 		return;
 	}

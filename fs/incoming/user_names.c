@@ -48,10 +48,10 @@ int tdfs_user_lookup(uid_t uid, char *name, size_t size)
 {
 	struct passwd entry, *found = NULL;
 	char buffer[4096];
-	int why = getpwuid_r(uid, &entry, buffer, sizeof buffer, &found);
+	int err = getpwuid_r(uid, &entry, buffer, sizeof buffer, &found);
 
-	if (why)
-		return why;
+	if (err)
+		return err;
 	if (!found)
 		return ENOENT;
 	snprintf(name, size, "%s", found->pw_name);
@@ -125,16 +125,16 @@ static void answer_entry(void *argument)
 	struct question *question = argument;
 	struct tdfs_user_names *names = question->names;
 	char name[TDFS_USER_NAME_MAX] = "";
-	int why = names->lookup(question->uid, name, sizeof name);
+	int err = names->lookup(question->uid, name, sizeof name);
 	struct entry *entry;
 
 	pthread_mutex_lock(&names->lock);
 	entry = find_entry(names, question->uid);
 	if (entry) {
 		entry->pending = false;
-		entry->until = steady_ms() + (why == 0 ? REMEMBERED_MS : UNKNOWN_MS);
+		entry->until = steady_ms() + (err == 0 ? REMEMBERED_MS : UNKNOWN_MS);
 		/* Where the server is away, its last word counts. */
-		if (why == 0 || why == ENOENT)
+		if (err == 0 || err == ENOENT)
 			memcpy(entry->name, name, sizeof name);
 	}
 	pthread_cond_broadcast(&names->answered);

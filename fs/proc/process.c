@@ -50,9 +50,9 @@ int tdfs_proc_open(pid_t pid)
 	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-bool tdfs_proc_is_short(int error)
+bool tdfs_proc_is_short(int err)
 {
-	return error == EMFILE || error == ENFILE || error == ENOMEM;
+	return err == EMFILE || err == ENFILE || err == ENOMEM;
 }
 
 uint64_t tdfs_proc_unique(pid_t id)
@@ -380,11 +380,11 @@ static enum tdfs_hold read_descriptor(int dir, const char *name, uint64_t ino, e
 	return flags & O_CLOEXEC ? TDFS_HELD_TILL_EXEC : TDFS_HELD;
 }
 
-static enum tdfs_gap gap_of(int error)
+static enum tdfs_gap gap_of(int err)
 {
-	if (error == EACCES || error == EPERM)
+	if (err == EACCES || err == EPERM)
 		return TDFS_FORBIDDEN;
-	return tdfs_proc_is_short(error) ? TDFS_SHORT : TDFS_NO_GAP;
+	return tdfs_proc_is_short(err) ? TDFS_SHORT : TDFS_NO_GAP;
 }
 
 /* The descriptors that a folder lists, without a word of what they are. */

@@ -59,7 +59,7 @@ int tdfs_proc_open(pid_t pid);
 /* The same, where it is still that process; -1 with errno ENOENT or ESRCH where it is not. */
 int tdfs_proc_open_same(const struct tdfs_process *process);
 /* Whether errno says that something was lacking here, not that something is not there. */
-bool tdfs_proc_is_short(int error);
+bool tdfs_proc_is_short(int err);
 /* All of a file, to be freed; NULL, with errno, where it cannot be read. */
 char *tdfs_proc_text(int dir, const char *name);
 DIR *tdfs_proc_dir(int dir, const char *name);
