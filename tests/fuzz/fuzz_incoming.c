@@ -82,6 +82,12 @@ static struct tdfs_caller caller_of(const struct process *process, bool may_wait
 				     .may_wait = may_wait };
 }
 
+/* As the kernel numbers its table of descriptors. */
+static uint64_t table_of(const struct process *process)
+{
+	return process ? 7000 + (uint64_t)process->id : 0;
+}
+
 static struct process *a_process(void)
 {
 	struct process *process = world_process(next(8));
@@ -180,6 +186,8 @@ static void flush_now(struct process *process, struct open_file *file)
 	uint64_t step = world.nested;
 	int answer;
 
+	caller.owner = table_of(process);
+
 	world.finishing = file->ino;
 	answer = tdfs_incoming_flush(in, &caller, file->handle);
 	world.finishing = 0;
@@ -218,6 +226,7 @@ static void close_one(struct process *process, struct open_file *file)
 	struct tdfs_caller caller = caller_of(process, false);
 	int answer;
 
+	caller.owner = table_of(process);
 	if (!world_take(process, file))
 		return;
 	trace("%d closes %d", process->id, (int)(file->ino - FIRST));
@@ -322,8 +331,9 @@ static void do_write(void)
 	    (how != 13 || offset > (uint64_t)st.st_size))
 		offset = (uint64_t)st.st_size;
 	REQUEST(why, process,
-		tdfs_incoming_write(in, &caller, file->handle, file->flags, bytes, rows * ROW,
-				    offset, &done));
+		(caller.owner = table_of(process),
+		 tdfs_incoming_write(in, &caller, file->handle, file->flags, bytes, rows * ROW,
+				     offset, &done)));
 	trace("%d writes %u to %d at %d: %d", process->id, rows * ROW, (int)(file->ino - FIRST),
 	      (int)offset, why);
 	if (why == TDFS_LATER)
@@ -429,6 +439,7 @@ static void do_rename(struct process *process, const char *from, const char *to,
 
 static void do_unlink(struct process *process, const char *name)
 {
+	uint64_t before = world.nested;
 	struct stat st;
 	int why;
 
@@ -437,16 +448,35 @@ static void do_unlink(struct process *process, const char *name)
 	names_locked = names_locked || depth == 0;
 	/* As the kernel does, which checks what it has found. */
 	REQUEST(why, process, tdfs_incoming_lookup(in, &caller, name, &st));
+	if (why == ENOENT && before == world.nested)
+		model_not_seen(process, name);
 	if (why)
 		return;
 	model_seen(process, name, &st);
 	tdfs_incoming_forget(in, st.st_ino, 1);
+	model_unlinks(name);
 	REQUEST(why, process, tdfs_incoming_unlink(in, &caller, name));
 	trace("%d removes %s: %d", process->id, name, why);
 	model_unlinked(process, name, why);
 }
 
 /* ---- The program -------------------------------------------------------------------------- */
+
+static void see_less(unsigned how)
+{
+	if (how < 4)
+		world.slow = 1 + how % 2;
+	else if (how == 4)
+		world.incomplete = 1 + next(3);
+	else if (how == 5)
+		world.incomplete = 30; /* more than a close waits for */
+	else if (how == 6)
+		world.hidden = 1 + next(3);
+	else
+		world.unwatched = 1 + next(4);
+	trace("scans: %u slow, %u incomplete, %u hidden, %u unwatched", world.slow,
+	      world.incomplete, world.hidden, world.unwatched);
+}
 
 static void operation(void)
 {
@@ -528,8 +558,7 @@ static void operation(void)
 		trace("commits fail: %d, %u times", world.code, world.failing);
 		break;
 	case 25:
-		world.slow = 1 + next(2);
-		trace("looks are slow");
+		see_less(next(8));
 		break;
 	case 26:
 		process = a_process();

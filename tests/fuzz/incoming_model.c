@@ -15,6 +15,7 @@
 #define ROWS	  4096
 #define BYTES_MAX 4000
 #define RECENT_MS 5000
+#define REMOVED	  64
 #define KNOWN_MAX 16 /* so many who wrote a file are sure to find it */
 
 struct file {
@@ -38,6 +39,7 @@ struct file {
 	uint64_t friends; /* processes, by number, that opened it for writing, or wrote or renamed
 			     it */
 	uint64_t writers; /* those of them since its last recent name ended */
+	bool unwatched;	  /* whether who closed it has it still could not be seen, once */
 	int code;	  /* of its last commit */
 	unsigned refused_at; /* that was refused: the open files then; 0: it was not */
 };
@@ -46,7 +48,17 @@ static struct file files[FILES], *committing;
 static unsigned count, rows, newest;
 static uint8_t committed[ROWS];
 static char renaming[32];
-static bool was_committed, had_error_file; /* before the rename */
+static bool was_committed, had_error_file; /* before the rename or unlink */
+
+/* Error files that went with their file: the user who removed that may remove them too, for a
+ * moment, and nobody else sees them. */
+static struct removed {
+	char name[32];
+	pid_t user;
+	int64_t until;
+	uint64_t nested;
+} removed[REMOVED];
+static unsigned n_removed;
 
 void must_at(bool holds, const char *what, int line)
 {
@@ -58,7 +70,7 @@ void must_at(bool holds, const char *what, int line)
 
 void model_begin(void)
 {
-	count = rows = newest = 0;
+	count = rows = newest = n_removed = 0;
 	committing = NULL;
 	renaming[0] = '\0';
 	memset(committed, 0, sizeof committed);
@@ -192,6 +204,60 @@ static void resize(struct file *file, size_t size)
 		memset(file->bytes + file->size, 0, size - file->size);
 	file->bytes[size] = '\0';
 	file->size = size;
+}
+
+/* ---- Error files --------------------------------------------------------------------------- */
+
+static bool is_listed(const char *wanted)
+{
+	uint64_t offset = 0, ino;
+	char name[256];
+
+	while (tdfs_incoming_list(in, &offset, name, &ino)) {
+		if (strcmp(name, wanted) == 0)
+			return true;
+	}
+	return false;
+}
+
+static pid_t user_of(const struct process *process)
+{
+	return process->id & 1;
+}
+
+static struct removed *find_removed(const struct process *process, const char *name)
+{
+	for (unsigned i = 0; i < n_removed; i++) {
+		if (removed[i].user == user_of(process) && removed[i].until > world.now &&
+		    strcmp(removed[i].name, name) == 0)
+			return &removed[i];
+	}
+	return NULL;
+}
+
+static void forget_removed(const char *name)
+{
+	for (unsigned i = 0; i < n_removed;) {
+		if (strcmp(removed[i].name, name) == 0)
+			removed[i] = removed[--n_removed];
+		else
+			i++;
+	}
+}
+
+static void add_removed(const struct process *process, const char *of)
+{
+	struct removed *one = &removed[n_removed];
+
+	if (n_removed == REMOVED)
+		return;
+	snprintf(one->name, sizeof one->name, "%s.error", of);
+	forget_removed(one->name);
+	one = &removed[n_removed++];
+	snprintf(one->name, sizeof one->name, "%s.error", of);
+	one->user = user_of(process);
+	one->until = world.now + RECENT_MS;
+	one->nested = world.nested;
 }
 
 /* ---- Files and bytes ----------------------------------------------------------------------- */
@@ -334,6 +400,21 @@ void model_killed(const struct process *process, uint64_t ino)
 	file->incomplete_at = newest;
 }
 
+static void refused(struct file *file)
+{
+	file->spoilt = true;
+	file->touched = false;
+	file->refused_at = newest;
+}
+
+void model_unwatched(uint64_t ino)
+{
+	struct file *file = by_ino(ino);
+
+	if (file)
+		file->unwatched = true;
+}
+
 void model_closed(const struct process *process, const struct open_file *open, int answer,
 		  bool alone)
 {
@@ -342,6 +423,12 @@ void model_closed(const struct process *process, const struct open_file *open, i
 	if (!file || (open->flags & O_ACCMODE) == O_RDONLY) {
 		must(answer == 0, "the close of what is only read does not fail");
 		return;
+	}
+	/* It could not be judged. */
+	if (answer == EAGAIN && world.doubts > 0) {
+		file->spoilt = true;
+		if (alone && !file->committed && file->touched)
+			refused(file);
 	}
 	must(answer == 0 || file->spoilt || world.closing, "a close fails for a reason");
 	if (!alone)
@@ -353,7 +440,7 @@ void model_closed(const struct process *process, const struct open_file *open, i
 		     "a close that failed has committed nothing");
 	else if (world.slows == 0 && !file->committed && !file->gone && file->name[0] != '\0' &&
 		 is_ordinary(file->name) && file->size > 0 && file->touched && !is_blank(file) &&
-		 !file->killed && !file->failed)
+		 !file->killed && !file->failed && !file->unwatched)
 		must(world_holds(file->ino, 0) || world_is_unclosed(file->ino),
 		     "the last close commits");
 }
@@ -364,8 +451,11 @@ void model_seen(const struct process *process, const char *name, const struct st
 {
 	struct file *file = by_ino(st->st_ino);
 
-	if (is_error_file(name))
+	if (is_error_file(name)) {
+		must(is_listed(name) || find_removed(process, name),
+		     "nobody but who removed a file finds the error file that went with it");
 		return;
+	}
 	if (!file) {
 		/* A recent name that its writer opened for writing gives way to an empty file. */
 		must(st->st_size == 0, "what nobody wrote is empty");
@@ -386,7 +476,11 @@ void model_seen(const struct process *process, const char *name, const struct st
 void model_not_seen(const struct process *process, const char *name)
 {
 	const struct file *file = by_name(name);
+	const struct removed *went = find_removed(process, name);
 
+	if (is_error_file(name))
+		must(!is_listed(name) && (!went || went->nested != world.nested),
+		     "who removed a file finds the error file that went with it");
 	if (!file)
 		return;
 	if (file->committed)
@@ -428,6 +522,10 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 		must(why != 0, "an error file is not renamed");
 		return;
 	}
+	if (why == EAGAIN && world.doubts > 0 && !file->committed) {
+		refused(file);
+		return;
+	}
 	if (why != 0 && (was_committed || !file->committed || file->code != TDL_ERR_PUBLISHED))
 		return;
 	must(strcmp(file->name, from) == 0 || file->name[0] == '\0', "it had the old name");
@@ -447,6 +545,13 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 	file->silent = !world_is_open(ino);
 }
 
+void model_unlinks(const char *name)
+{
+	const struct file *file = by_name(name);
+
+	had_error_file = is_error_file(name) ? is_listed(name) : file && has_error_file(file);
+}
+
 void model_unlinked(const struct process *process, const char *name, int why)
 {
 	struct file *file;
@@ -454,6 +559,9 @@ void model_unlinked(const struct process *process, const char *name, int why)
 	if (why != 0)
 		return;
 	if (is_error_file(name)) {
+		must(had_error_file || find_removed(process, name),
+		     "what went with its file is removed by who removed that");
+		forget_removed(name);
 		for (unsigned i = 0; i < count; i++) {
 			size_t n = strlen(files[i].name);
 
@@ -466,6 +574,8 @@ void model_unlinked(const struct process *process, const char *name, int why)
 	must(file != NULL, "what is removed was there");
 	if (file->committed)
 		must(file->friends & bit(process), "others remove no recent name");
+	else if (had_error_file)
+		add_removed(process, name);
 	file->gone = file->gone || !file->committed;
 	file->name[0] = '\0';
 }
@@ -497,7 +607,8 @@ int model_commits(const char *source, const char *bytes, size_t n)
 	must(is_ordinary(source), "a temporary name is not committed");
 	must(!file->failed, "a file with a hole is not committed");
 	must(!file->incomplete || world.slows > 0, "a killed writer's file is not committed");
-	must(!world_holds_unpassed(file->ino, 0), "what is held is not committed");
+	must(!world_holds_unpassed(file->ino, 0) || file->unwatched,
+	     "what is held is not committed");
 	committing = file;
 	if (memchr(bytes, '\0', n))
 		return TDL_ERR_SCHEMA;
@@ -516,6 +627,7 @@ void model_committed(const char *bytes, size_t n, int code)
 	if (code != TDL_OK && code != TDL_ERR_PUBLISHED)
 		return;
 	file->committed = true;
+	file->unwatched = false;
 	file->when = world.now;
 	for (size_t at = 0; at + ROW <= n; at += ROW) {
 		unsigned row;
@@ -563,8 +675,10 @@ void model_check(void)
 	while (tdfs_incoming_list(in, &offset, name, &ino)) {
 		struct file *file = by_ino(ino);
 
-		if (is_error_file(name))
+		if (is_error_file(name)) {
+			forget_removed(name);
 			continue;
+		}
 		if (!file) {
 			file = add(name, ino);
 			file->implicit = true;

@@ -33,11 +33,14 @@ void model_killed(const struct process *process, uint64_t ino);
 /* `alone`: nothing came in between. */
 void model_closed(const struct process *process, const struct open_file *file, int answer,
 		  bool alone);
+/* Nobody can see whether the process that closes the file still has it. */
+void model_unwatched(uint64_t ino);
 void model_seen(const struct process *process, const char *name, const struct stat *st);
 void model_not_seen(const struct process *process, const char *name);
 void model_renames(const struct process *process, uint64_t ino, const char *to);
 void model_renamed(const struct process *process, uint64_t ino, const char *from, const char *to,
 		   int why);
+void model_unlinks(const char *name);
 void model_unlinked(const struct process *process, const char *name, int why);
 
 /* A commit begins, of these bytes under this name; the outcome that rows give: 0, EMPTY, SCHEMA. */

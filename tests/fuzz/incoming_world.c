@@ -141,6 +141,13 @@ static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 	}
 	if (scan->ino == 0)
 		return true;
+	/* The closing process is shown to nobody: then no other is looked for. */
+	if (closing && world.unwatched > 0) {
+		world.unwatched--;
+		scan->unwatched = true;
+		model_unwatched(scan->ino);
+		return true;
+	}
 	if (scan->exclude > 0 && world_by_id(scan->exclude)) {
 		scan->excluded = scan->exclude;
 		scan->excluded_holds = world_process_holds(world_by_id(scan->exclude), scan->ino);
@@ -161,6 +168,16 @@ static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 	}
 	if (scan->all_processes && world_holds(scan->ino, scan->exclude))
 		scan->held = true;
+	/* Of some processes nothing is seen, for lack of something or for good. */
+	if (world.incomplete > 0) {
+		world.incomplete--;
+		world.doubts++;
+		scan->incomplete = true;
+	} else if (world.hidden > 0) {
+		world.hidden--;
+		world.doubts++;
+		scan->hidden = (struct tdfs_named_process){ .process = 42, .name = "h" };
+	}
 	return true;
 }
 

@@ -40,11 +40,13 @@ struct process {
 
 struct world {
 	int64_t now;
-	unsigned live;	    /* staged files */
-	int code;	    /* what commits give while `failing` */
-	unsigned failing;   /* that many */
-	unsigned slow;	    /* so many scans do not end in time */
-	uint64_t slows;	    /* there were so many */
+	unsigned live;				/* staged files */
+	int code;				/* what commits give while `failing` */
+	unsigned failing;			/* that many */
+	unsigned slow;				/* so many scans do not end in time */
+	uint64_t slows;				/* there were so many */
+	unsigned incomplete, hidden, unwatched; /* so many scans will be: see play_scan() */
+	uint64_t doubts;    /* scans that left it open whether somebody has the file */
 	uint64_t nested;    /* operations that came in between */
 	uint64_t finishing; /* the file of the close, release or rename that may commit now */
 	bool committing, closing;
