@@ -3,7 +3,10 @@
 
 In each cell a request either does what it should or fails with one of the errnos of MAY; never
 does it give a wrong byte, say 0 for what is not committed, or hang. When the resource is back,
-everything works, and the daemon has ended or ends with status 0.
+everything works; and where it is not back, a umount and a signal still end the daemon with status 0.
+
+A limit of processes (pids) shows as threads that cannot be made. The daemon watches nothing with
+inotify: there is no such resource.
 
 TDL_ALLOCATIONS says after how many allocations memory runs out at the latest.
 """
@@ -33,6 +36,7 @@ E = errno
 DESCRIPTORS = {E.EMFILE, E.ENFILE}
 MEMORY = {E.ENOMEM}
 FULL = {E.ENOSPC}
+QUOTA = {E.EDQUOT}
 # What a request may answer with where a resource has run out, besides doing what it should. A
 # close or a rename that could not be judged is EAGAIN or EIO, and has committed nothing.
 UNJUDGED = {E.EAGAIN, E.EIO, E.ENOMEM}
@@ -52,6 +56,10 @@ MAY = {
     "disk": {
         "read": set(), "list": set(), "create": FULL, "write": FULL,
         "close": FULL, "rename": FULL, "unlink": set(),
+    },
+    "quota": {
+        "read": set(), "list": set(), "create": QUOTA, "write": QUOTA,
+        "close": QUOTA, "rename": QUOTA, "unlink": set(),
     },
     "log": {name: set() for name in ("read", "list", "create", "write", "close", "rename", "unlink")},
     "proc": {
@@ -191,6 +199,34 @@ class Exhausted(TestCase):
         finally:
             self.resource = mine
 
+    def ends(self, mnt, how):
+        """The end of a daemon that still lacks it: by umount, or by a signal."""
+        if how == "umount":
+            self.umount(mnt)
+        else:
+            mnt.daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(mnt.daemon.wait(BOUND), 0)
+
+    def leave_some(self, mnt):
+        """What waits when the end comes: refused, temporary, half written. It may be refused itself."""
+        held = []
+        for name, rows, close in (
+            ("bad", b"{", True),
+            (".aside", b'{"id":1}\n', True),
+            ("half", b'{"id":2}\n', False),
+        ):
+            with contextlib.suppress(OSError):
+                held.append(os.open(mnt / "incoming" / name, os.O_WRONLY | os.O_CREAT))
+                os.write(held[-1], rows)
+                if close:
+                    os.close(held.pop())
+        return held
+
+    def let_go(self, held):
+        for fd in held:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
     def report(self):
         print("#", self.resource, {name: sorted(seen) for name, seen in self.seen.items()})
 
@@ -231,11 +267,7 @@ class Descriptors(Exhausted):
                 with self.subTest(how=how, left=count), self.mount(self.root) as mnt:
                     mnt.allow_log(".")
                     with self.left(mnt, count):
-                        if how == "umount":
-                            self.umount(mnt)
-                        else:
-                            mnt.daemon.send_signal(signal.SIGTERM)
-                        self.assertEqual(mnt.daemon.wait(BOUND), 0)
+                        self.ends(mnt, how)
                     mnt.finish()
 
 
@@ -281,6 +313,18 @@ class Threads(Preloaded):
             self.order()
         self.report()
 
+    def test_the_end(self):
+        self.make()
+        for how in ("umount", "signal"):
+            self.order()
+            with self.subTest(how=how), self.mount(self.root, env=self.env) as mnt:
+                mnt.allow_log(".")
+                self.order(thread=E.EAGAIN)
+                self.let_go(self.leave_some(mnt))
+                self.ends(mnt, how)
+                self.order()
+                mnt.finish()
+
     def test_at_the_start(self):
         """It says so and mounts nothing, or it serves."""
         self.make()
@@ -325,46 +369,76 @@ class Memory(Preloaded):
             with self.subTest(how=how), self.mount(self.root, env=self.env) as mnt:
                 mnt.allow_log(".")
                 self.order(fail=1 << 40)
-                if how == "umount":
-                    self.umount(mnt)
-                else:
-                    mnt.daemon.send_signal(signal.SIGTERM)
-                self.assertEqual(mnt.daemon.wait(BOUND), 0)
+                self.ends(mnt, how)
                 self.order()
                 mnt.finish()
 
 
 class Disk(Exhausted):
     resource = "disk"
+    before = ()  # a command that is held to the limit
 
-    def test_requests(self):
+    def place(self):
         below = places.made(self, "tmpfs")
         self.ok(["mount", "-o", "remount,size=4m", below])
-        self.make(below / "table")
-        with self.mount(self.root) as mnt:
+        return below
+
+    def begin(self):
+        self.below = self.place()
+        self.make(self.below / "table")
+
+    def started(self):
+        return self.mount(self.root, wrapper=self.before)
+
+    def test_requests(self):
+        self.begin()
+        with self.started() as mnt:
             mnt.allow_log(".")
             for left in (0, 1, 2, 3, 4, 8):  # pages
                 with self.subTest(left=left):
-                    self.fill(below, left)
+                    self.fill(left)
                     self.all_of_them(mnt)
-                    os.unlink(below / "fill")
+                    os.unlink(self.below / "fill")
                     self.back(mnt)
         self.report()
 
-    @staticmethod
-    def fill(below, left):
-        with open(below / "fill", "wb", buffering=0) as out:
-            with contextlib.suppress(OSError):
-                while True:
-                    out.write(b"x" * 4096)
-            size = os.fstat(out.fileno()).st_size
-            out.truncate(max(0, size - left * 4096))
+    def test_the_end(self):
+        self.begin()
+        for how in ("umount", "signal"):
+            with self.subTest(how=how), self.started() as mnt:
+                mnt.allow_log(".")
+                held = self.leave_some(mnt)
+                self.fill(0)
+                self.let_go(held)
+                self.ends(mnt, how)
+                os.unlink(self.below / "fill")
+                mnt.finish()
+
+    def fill(self, left):
+        harness.run([*self.before, "dd", "if=/dev/zero", f"of={self.below / 'fill'}", "bs=4096"])
+        size = os.stat(self.below / "fill").st_size
+        os.truncate(self.below / "fill", max(0, size - left * 4096))
+
+
+class Quota(Disk):
+    resource = "quota"
+
+    def place(self):
+        below, self.before = places.quota(self, 4 << 20)
+        return below
 
 
 class Log(Exhausted):
     resource = "log"
 
-    def test_requests(self):
+    def test_requests_and_a_signal(self):
+        self.run_with(lambda child, point: child.send_signal(signal.SIGTERM))
+
+    def test_requests_and_a_umount(self):
+        self.run_with(lambda child, point: self.wait_for(
+            lambda: harness.run(["umount", point]).status == 0, "the umount"))
+
+    def run_with(self, how):
         """stderr is a pipe that nobody reads, and it is full."""
         self.make()
         reader, writer = os.pipe()
@@ -382,9 +456,9 @@ class Log(Exhausted):
         self.addCleanup(child.kill)
         self.addCleanup(harness.run, ["umount", "-l", point])
         self.wait_for(lambda: os.path.ismount(point), "mounted")
-        for _ in range(10):
+        for _ in range(5):
             self.all_of_them(point)
-        child.send_signal(signal.SIGTERM)
+        how(child, point)
         self.assertEqual(child.wait(BOUND), 0)
         os.close(reader)
 
@@ -407,3 +481,20 @@ class Proc(Exhausted):
                 self.ok(["umount", "/proc"])
             self.back(mnt)
         self.report()
+
+    def test_the_end(self):
+        """With a group half-way, whose writers nobody can see."""
+        self.require_root()
+        if not harness._private:
+            self.skipTest("no mount namespace of its own")
+        self.make()
+        for how in ("umount", "signal"):
+            with self.subTest(how=how), self.mount(self.root) as mnt:
+                mnt.allow_log(".")
+                self.ok(["mount", "-t", "tmpfs", "none", "/proc"])
+                try:
+                    self.let_go(self.leave_some(mnt))
+                    self.ends(mnt, how)
+                finally:
+                    self.ok(["umount", "/proc"])
+                mnt.finish()
