@@ -16,6 +16,7 @@
 #include "error.h"
 #include "row/schema.h"
 #include "table/snapshot.h"
+#include "util/search.h"
 #include "util/util.h"
 
 /* In the order in which they stand in what is read. */
@@ -278,17 +279,7 @@ static uint64_t end_of(const tdl_changes *changes, size_t nth)
 /* The part that holds the byte at an offset. */
 static size_t part_at(const tdl_changes *changes, uint64_t offset)
 {
-	size_t low = 0, high = changes->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (end_of(changes, middle) <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return tdl__lower_bound(changes->count, i, end_of(changes, i) <= offset);
 }
 
 /* With the lock held. */

@@ -9,6 +9,7 @@
 
 #include "error.h"
 #include "table/snapshot.h"
+#include "util/search.h"
 #include "util/util.h"
 
 void tdl__difference_free(tdl__difference *difference)
@@ -57,16 +58,8 @@ static bool find_live(const tdl__filelist *files, struct live *live, size_t coun
 {
 	tdl__file_key key = tdl__filelist_key(files, index);
 	uint64_t hash = tdl__file_key_hash(&key);
-	size_t low = 0, high = count;
+	size_t low = tdl__lower_bound(count, i, live[i].hash < hash);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (live[middle].hash < hash)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (; low < count && live[low].hash == hash; low++) {
 		if (!live[low].stays && same_file(files, first + live[low].nth, index)) {
 			live[low].stays = true;

@@ -17,6 +17,7 @@
 #include "error.h"
 #include "log/index.h"
 #include "sys.h"
+#include "util/search.h"
 
 /* Writers wait no longer than this for a vacuum, and one deletion. */
 #define BATCH_MS 50
@@ -221,7 +222,7 @@ static void protect_added(struct vacuum *vacuum)
 		tdl__file_key key = tdl__filelist_key(&history->files, vacuum->protected_files);
 		char path[TDL__PATH_MAX + 1];
 		const char *slash, *name;
-		size_t low = 0, high = parts->count;
+		size_t low;
 
 		if (parts->count == 0)
 			continue;
@@ -231,14 +232,7 @@ static void protect_added(struct vacuum *vacuum)
 		if (*name != 'p')
 			continue;
 		/* What is protected already has lost its first byte, which all candidates share. */
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-
-			if (strcmp(parts->items[middle] + 1, name + 1) < 0)
-				low = middle + 1;
-			else
-				high = middle;
-		}
+		low = tdl__lower_bound(parts->count, i, strcmp(parts->items[i] + 1, name + 1) < 0);
 		if (low < parts->count && strcmp(parts->items[low] + 1, name + 1) == 0)
 			parts->items[low][0] = '+';
 	}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/hash.h"
+#include "util/search.h"
 #include "util/util.h"
 
 static const char part_prefix[] = "part-", part_suffix[] = ".jsonl";
@@ -166,17 +167,8 @@ bool tdl__filelist_add(tdl__filelist *files, const tdl__file_key *key, uint64_t 
 /* The entry in `blocks` for a file that has one. */
 static const tdl__blocks *blocks_of(const tdl__filelist *files, uint64_t index)
 {
-	size_t low = 0, high = files->block_count;
-
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (files->blocks[middle].index <= index)
-			low = middle;
-		else
-			high = middle;
-	}
-	return &files->blocks[low];
+	return &files->blocks[tdl__lower_bound(files->block_count, i,
+					       files->blocks[i].index < index)];
 }
 
 bool tdl__filelist_add_again(tdl__filelist *files, uint64_t index, uint64_t records)
@@ -325,20 +317,12 @@ void tdl__filelist_resolve_eol(tdl__filelist *files, size_t list, uint64_t count
 tdl__file_key tdl__filelist_key(const tdl__filelist *files, uint64_t index)
 {
 	tdl__file_key key = { .named = NULL };
-	size_t low = 0, high = files->named_count;
-
 	memcpy(key.id, files->ids[index], 16);
 	if ((files->flags[index] & TDL__FILE_NAMED) == 0)
 		return key;
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (files->named[middle].index <= index)
-			low = middle;
-		else
-			high = middle;
-	}
-	key.named = files->named[low].path;
+	key.named =
+		files->named[tdl__lower_bound(files->named_count, i, files->named[i].index < index)]
+			.path;
 	return key;
 }
 
@@ -372,17 +356,7 @@ uint64_t tdl__filelist_rows(const tdl__filelist *files, size_t list, uint64_t co
 /* How many indexes in `no_eol` are below `index`. */
 static size_t no_eol_below(const tdl__filelist *files, uint64_t index)
 {
-	size_t low = 0, high = files->no_eol_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (files->no_eol[middle] < index)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return tdl__lower_bound(files->no_eol_count, i, files->no_eol[i] < index);
 }
 
 bool tdl__filelist_set_eol(tdl__filelist *files, uint64_t index, bool no_eol)
@@ -415,18 +389,11 @@ uint64_t tdl__filelist_offset(const tdl__filelist *files, size_t list, uint64_t 
 uint64_t tdl__filelist_locate(const tdl__filelist *files, size_t list, uint64_t count,
 			      uint64_t offset)
 {
-	uint64_t low = 0, high = count;
+	uint64_t behind =
+		tdl__lower_bound(count, i, tdl__filelist_offset(files, list, i) <= offset);
 
 	/* The last file that begins at or before the offset: empty ones before it do not count. */
-	while (high - low > 1) {
-		uint64_t middle = low + (high - low) / 2;
-
-		if (tdl__filelist_offset(files, list, middle) <= offset)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
+	return behind > 0 ? behind - 1 : 0;
 }
 
 void tdl__filelist_save_blocks(const tdl__filelist *files, uint64_t *entries, uint32_t *numbers)
@@ -448,20 +415,11 @@ void tdl__filelist_save_blocks(const tdl__filelist *files, uint64_t *entries, ui
 static const tdl__blocks *owner_of(const tdl__filelist *files, const size_t *owners, size_t count,
 				   uint64_t at)
 {
-	size_t low = 0;
+	size_t place = tdl__lower_bound(count, i, files->blocks[owners[i]].at < at);
 
-	while (low < count) {
-		size_t middle = low + (count - low) / 2;
-		const tdl__blocks *blocks = &files->blocks[owners[middle]];
-
-		if (blocks->at == at)
-			return blocks;
-		if (blocks->at < at)
-			low = middle + 1;
-		else
-			count = middle;
-	}
-	return NULL;
+	return place < count && files->blocks[owners[place]].at == at
+		       ? &files->blocks[owners[place]]
+		       : NULL;
 }
 
 bool tdl__filelist_load_blocks(tdl__filelist *files, const uint64_t *entries, uint64_t count,

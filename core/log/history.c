@@ -15,6 +15,7 @@
 #include "log/replay.h"
 #include "row/schema.h"
 #include "sys.h"
+#include "util/search.h"
 
 /* Commits that are read one after the other before it is asked whether there are many more. */
 #define FEW 256
@@ -686,17 +687,7 @@ int tdl__history_get(tdl__history *history, int64_t version, tdl__version *out,
 /* How many versions are not later than `instant`. With the read lock held. */
 static size_t count_until(const tdl__history *history, int64_t instant)
 {
-	size_t low = 0, high = history->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (tdl__history_time(history, middle) <= instant)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return tdl__lower_bound(history->count, i, tdl__history_time(history, i) <= instant);
 }
 
 int tdl__history_at(tdl__history *history, int64_t instant, int64_t now, int64_t *version,

@@ -4,6 +4,7 @@
  */
 #include "log/times.h"
 
+#include "util/search.h"
 #include "util/util.h"
 
 static int64_t after(int64_t time, uint64_t ms)
@@ -40,17 +41,9 @@ bool tdl__times_add(tdl__times *times, uint64_t version, int64_t before, int64_t
 
 int64_t tdl__times_get(const tdl__times *times, uint64_t version, int64_t timestamp)
 {
-	size_t low = 0, high = times->count;
+	size_t low = tdl__lower_bound(times->count, i, times->runs[i].first <= version);
 	const struct tdl__late_run *run;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (times->runs[middle].first <= version)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low == 0)
 		return timestamp;
 	run = &times->runs[low - 1];

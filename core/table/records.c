@@ -10,6 +10,7 @@
 #include "error.h"
 #include "log/record.h"
 #include "table/table.h"
+#include "util/search.h"
 
 /* A version's line, and where it is in history.jsonl. */
 struct line {
@@ -100,18 +101,11 @@ uint64_t tdl_table_history_size(tdl_table *table)
 static int64_t version_at(tdl_table *table, uint64_t offset)
 {
 	tdl__history *history = &table->history;
-	size_t low = 0, high;
+	size_t low, high;
 
 	pthread_rwlock_rdlock(&history->lock);
-	for (high = history->count; low < high;) {
-		size_t middle = low + (high - low) / 2;
-
-		if (history->versions[middle].record_end <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	high = history->count;
+	low = tdl__lower_bound(high, i, history->versions[i].record_end <= offset);
 	pthread_rwlock_unlock(&history->lock);
 	return low < high ? (int64_t)low : -1;
 }

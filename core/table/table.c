@@ -15,6 +15,7 @@
 #include "log/revision.h"
 #include "sys.h"
 #include "util/escape.h"
+#include "util/search.h"
 
 const char *tdl_library_version(void)
 {
@@ -304,16 +305,9 @@ int64_t tdl_table_next_version(tdl_table *table, int64_t version)
 	if (version < (int64_t)history->count - 1) {
 		next = version + 1;
 	} else {
-		size_t low = 0, high = history->past_gap_count;
+		size_t low = tdl__lower_bound(history->past_gap_count, i,
+					      history->past_gap[i] <= version);
 
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-
-			if (history->past_gap[middle] <= version)
-				low = middle + 1;
-			else
-				high = middle;
-		}
 		if (low < history->past_gap_count)
 			next = history->past_gap[low];
 	}

@@ -14,6 +14,7 @@
 
 #include "incoming/name_rules.h"
 #include "incoming/state.h"
+#include "util/search.h"
 
 void tdfs_lock(struct tdfs_incoming *in)
 {
@@ -58,17 +59,7 @@ struct timespec tdfs_time(void)
 /* The first place of a number from `ino` on. */
 static size_t lower_place(const struct tdfs_incoming *in, uint64_t ino)
 {
-	size_t low = 0, high = in->n_places;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (in->places[middle].ino < ino)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return tdl__lower_bound(in->n_places, i, in->places[i].ino < ino);
 }
 
 static bool reserve_place(struct tdfs_incoming *in)
