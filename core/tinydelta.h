@@ -560,6 +560,9 @@ typedef struct tdl_waiting {
 	uint64_t size;
 	int64_t mtime; /* ms */
 	unsigned uid;  /* of the folder */
+	/* Why it was not committed, printable, where that is known and the file is as it was; NULL.
+	 */
+	const char *reason;
 	enum tdl_waiting_state state;
 } tdl_waiting;
 

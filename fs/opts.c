@@ -5,6 +5,8 @@
  */
 #include "opts.h"
 
+#include "util/suggest.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -163,6 +165,28 @@ static char **text_of(struct tdfs_options *options, const char *name)
 					      : NULL;
 }
 
+/* Says so, and what it may have been meant to be: one of those in the help. */
+static int unknown_option(char *why, size_t size, const char *name, const char *value)
+{
+	static const char *const known[] = {
+		"ro",	    "version",	     "allow_other",   "allow_root", "uid",
+		"gid",	    "umask",	     "auto_unmount",  "log",	    "max_threads",
+		"max_read", "read_ahead_kb", "nopassthrough", "fsname",	    "subtype"
+	};
+	struct nearest meant = { .word = name };
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		nearest_offer(&meant, known[i]);
+	/* A name that is known takes no value, or needs one. */
+	return refuse_option(why, size, "unknown option: %s%s%s%s%s%s", name, value ? "=" : "",
+			     value ? value : "", meant.name ? " (did you mean " : "",
+			     !meant.name		     ? ""
+			     : strcmp(meant.name, name) != 0 ? meant.name
+			     : value			     ? "it without a value"
+							     : "it with a value",
+			     meant.name ? "?)" : "");
+}
+
 /* One "name=value" of an option list. */
 static int take_value(struct tdfs_options *options, const char *name, const char *value, char *why,
 		      size_t size)
@@ -190,7 +214,7 @@ static int take_value(struct tdfs_options *options, const char *name, const char
 		}
 	}
 	if (!LISTED(labels, name))
-		return refuse_option(why, size, "unknown option: %s=%s", name, value);
+		return unknown_option(why, size, name, value);
 	if (tdfs_options_append(&options->flags, name, value) < 0)
 		return no_memory(why, size);
 	return 0;
@@ -225,7 +249,7 @@ static int take_flag(struct tdfs_options *options, const char *name, const char 
 		     tdfs_options_append(&options->flags, name, NULL) < 0))
 			return no_memory(why, size);
 	} else if (strcmp(name, "default_permissions") != 0 && !LISTED(ignored, name)) {
-		return refuse_option(why, size, "unknown option: %s", name);
+		return unknown_option(why, size, name, NULL);
 	}
 	return 0;
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mount.h>
 
+#include "util/suggest.h"
+
 /* What is done with an option. */
 enum fate {
 	DROP,	      /* mount(8), fstab readers or a kernel default: nothing to a FUSE daemon */
@@ -181,6 +183,21 @@ static int take_element(struct mountopts *options, const char *element, size_t n
 	return 0;
 }
 
+/* Adds to a message which option may have been meant, where it is not simply that one. */
+static void suggest(const char *element, size_t n, char *why, size_t size)
+{
+	char name[32];
+	struct nearest meant = { .word = name };
+	size_t used = strlen(why), length = strcspn(element, "=,");
+
+	snprintf(name, sizeof name, "%.*s", (int)(length < n ? length : n), element);
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+		if (known[i].fate != REMOUNT_ONLY)
+			nearest_offer(&meant, known[i].name);
+	if (meant.name && strcmp(meant.name, name) != 0)
+		snprintf(why + used, size - used, " (did you mean %s?)", meant.name);
+}
+
 int mountopts_parse(struct mountopts *options, const char *list, bool sloppy, char *why,
 		    size_t size)
 {
@@ -206,6 +223,7 @@ int mountopts_parse(struct mountopts *options, const char *list, bool sloppy, ch
 		}
 		if (take_element(options, at, (size_t)(end - at), &problem) < 0 && !sloppy) {
 			snprintf(why, size, "%s: %.*s", problem, (int)(end - at), at);
+			suggest(at, (size_t)(end - at), why, size);
 			return -1;
 		}
 		if (*end == '\0')

@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "complete.h"
+#include "find_table.h"
 #include "output.h"
-#include "suggest.h"
+#include "util/suggest.h"
 
 static const char help_text[] = "show this help and exit";
 
@@ -77,6 +79,8 @@ static int help(const struct command *command, const struct option *options)
 		output_text("  %-20s  %s\n", line, o->help);
 	}
 	output_text("  %-20s  %s\n", "-h, --help", help_text);
+	if (command->example)
+		output_text("\nExample:\n  %s\n", command->example);
 	return output_finish(NULL);
 }
 
@@ -229,6 +233,8 @@ int arguments_parse(const struct command *command, const struct option *options,
 	size_t n = 0;
 	bool options_end = false;
 
+	if (complete_wanted())
+		return complete_word(command, options, argv);
 	for (; *argv; argv++) {
 		const char *word = *argv;
 		int status;
@@ -247,6 +253,22 @@ int arguments_parse(const struct command *command, const struct option *options,
 		}
 	}
 	operands[n] = NULL;
+	if (command->table_here && n + 1 == command->min_operands) {
+		/* For as long as the process lives. */
+		static char *here;
+
+		here = find_table_here();
+		if (here) {
+			memmove(operands + 1, operands, (n + 1) * sizeof *operands);
+			operands[0] = here;
+			n++;
+		}
+	}
+	if (command->table_here && n + 1 == command->min_operands)
+		return arguments_misuse(
+			command, options,
+			"missing arguments: %s (the working directory is in no table)",
+			command->operands);
 	if (n < command->min_operands)
 		return arguments_misuse(command, options, "missing arguments: %s",
 					command->operands);

@@ -18,6 +18,13 @@ struct option {
 	const char *value; /* what the usage calls the value; NULL for a switch */
 	const char *help;
 	const char *choices; /* the values there are, "a|b|c"; NULL: any */
+	enum {
+		OFFER_NOTHING, /* but the choices */
+		OFFER_FILES,
+		OFFER_VERSIONS,
+		OFFER_NUMBERS, /* of versions */
+		OFFER_FOLDERS  /* of _incoming */
+	} offers;	       /* what completion offers as its value */
 	bool required;
 	bool integer;  /* the value must look like one: an optional minus sign and digits */
 	bool age;      /* the value must look like one: digits, and a unit of AGE_UNITS or none */
@@ -38,6 +45,8 @@ enum {
  * Reads argv: options in any place, as --name VALUE or --name=VALUE, by any unique beginning of
  * their name, or as -n VALUE or -nVALUE, up to "--". The operands are moved to the front of argv,
  * followed by NULL; *count (may be NULL) gets their number, which is within the command's bounds.
+ * Where the command says so and one is missing, the table comes from find_table_here(): so argv has
+ * room for one word more behind its NULL.
  */
 int arguments_parse(const struct command *command, const struct option *options, char **argv,
 		    size_t *count);

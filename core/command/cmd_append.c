@@ -15,5 +15,7 @@ const struct command command_append = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.summary = "Add the rows of a file, as a new version.",
+	.example = "tinydelta append orders --file monday.jsonl -m 'as the shop sent it'",
+	.table_here = true,
 	.run = run,
 };

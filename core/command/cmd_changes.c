@@ -7,6 +7,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "find_table.h"
 #include "output.h"
 
 /* As much as is compared with a checksum at once. */
@@ -64,7 +65,7 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
+	if (find_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
 	last = tdl_table_head(table);
 	if (count > 1 && (status = find_version(table, argv[count - 1], &last)) != STATUS_DONE)
@@ -97,5 +98,7 @@ const struct command command_changes = {
 	.max_operands = 3,
 	.summary = "Write the rows that versions added and took away: of all, of A, or after A up "
 		   "to B.",
+	.example = "tinydelta changes orders v3",
+	.table_here = true,
 	.run = run,
 };

@@ -10,6 +10,7 @@
 #include "arguments.h"
 #include "columns.h"
 #include "command.h"
+#include "find_table.h"
 #include "json.h"
 #include "output.h"
 #include "progress.h"
@@ -146,7 +147,7 @@ static void show_progress(void *context, uint64_t bytes, uint64_t total)
 	bool *begun = context;
 
 	if (!*begun)
-		progress_begin(total);
+		progress_begin("checking", total);
 	*begun = true;
 	progress_at(NULL, bytes);
 }
@@ -197,6 +198,7 @@ static int run(const struct command *command, char **argv)
 	const struct option options[] = {
 		{ .name = "version",
 		  .value = "VERSION",
+		  .offers = OFFER_VERSIONS,
 		  .help = "look only at what this version needs",
 		  .text = &version },
 		{ .name = "repair",
@@ -224,7 +226,7 @@ static int run(const struct command *command, char **argv)
 	if (age && !parse_age(age, &older_than))
 		return STATUS_FAILED;
 	term_begin(&out.term, color);
-	if (tdl_table_open(argv[0], mend ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0)
+	if (find_table_open(argv[0], mend ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
 	if (version && (status = which(table, version, &how.version)) != STATUS_DONE)
 		return status;
@@ -252,5 +254,7 @@ const struct command command_check = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.summary = "Look for damage, and for what is left over.",
+	.example = "tinydelta check orders --repair --older-than 1d",
+	.table_here = true,
 	.run = run,
 };

@@ -79,5 +79,6 @@ const struct command command_create = {
 	.min_operands = 2,
 	.max_operands = UINT32_MAX,
 	.summary = "Make a new, empty table; types are int, float, str and bool.",
+	.example = "tinydelta create orders id:int region:str year:int",
 	.run = run,
 };

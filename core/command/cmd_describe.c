@@ -7,6 +7,7 @@
 #include "arguments.h"
 #include "columns.h"
 #include "command.h"
+#include "find_table.h"
 #include "json.h"
 #include "output.h"
 #include "versions.h"
@@ -72,6 +73,7 @@ static int run(const struct command *command, char **argv)
 	const struct option options[] = {
 		{ .name = "version",
 		  .value = "VERSION",
+		  .offers = OFFER_VERSIONS,
 		  .help = "the version to describe (default: the newest)",
 		  .text = &text },
 		JSON_OPTION(&json),
@@ -88,7 +90,7 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
+	if (find_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
 	if (text && (status = find_version(table, text, &version)) != STATUS_DONE)
 		return status;
@@ -113,5 +115,7 @@ const struct command command_describe = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.summary = "Show what a version holds, and the columns.",
+	.example = "tinydelta describe orders --version latest~1",
+	.table_here = true,
 	.run = run,
 };

@@ -9,6 +9,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "find_table.h"
 #include "output.h"
 #include "progress.h"
 #include "term.h"
@@ -44,7 +45,7 @@ static void on_progress(void *context, uint64_t bytes, uint64_t total)
 	struct printer *printer = context;
 
 	if (!printer->progress)
-		progress_begin(total);
+		progress_begin("comparing", total);
 	printer->progress = true;
 	progress_at(NULL, bytes);
 }
@@ -88,7 +89,7 @@ static int run(const struct command *command, char **argv)
 	if (status != ARGUMENTS_GO_ON)
 		return status;
 	term_begin(&printer.term, color);
-	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0) {
+	if (find_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0) {
 		report_error(&error);
 		return TROUBLE;
 	}
@@ -122,5 +123,7 @@ const struct command command_diff = {
 	.min_operands = 3,
 	.max_operands = 3,
 	.summary = "Show the rows removed and added between versions A and B.",
+	.example = "tinydelta diff orders @-1d latest --stat",
+	.table_here = true,
 	.run = run,
 };

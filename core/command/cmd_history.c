@@ -8,6 +8,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "find_table.h"
 #include "json.h"
 #include "output.h"
 #include "pager.h"
@@ -103,7 +104,7 @@ static int run(const struct command *command, char **argv)
 		return status;
 	if (graph)
 		versions.graph = strcmp(graph, "bytes") == 0 ? GRAPH_BYTES : GRAPH_ROWS;
-	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
+	if (find_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
 	/* Only a listing of a long log shows that there is more behind a gap. */
 	if (tdl_table_verify_log(table, 0, &error) < 0 && error.code != TDL_ERR_CORRUPT)
@@ -138,5 +139,7 @@ const struct command command_history = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.summary = "List the versions, oldest first.",
+	.example = "tinydelta history orders --since -7d --long",
+	.table_here = true,
 	.run = run,
 };

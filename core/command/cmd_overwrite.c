@@ -15,5 +15,8 @@ const struct command command_overwrite = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.summary = "Put the rows of a file in place of all others, as a new version.",
+	.example = "tinydelta read orders | grep -v '\"region\":\"north\"' | tinydelta overwrite "
+		   "orders --file -",
+	.table_here = true,
 	.run = run,
 };

@@ -10,6 +10,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "find_table.h"
 #include "output.h"
 #include "progress.h"
 
@@ -86,6 +87,7 @@ static int run(const struct command *command, char **argv)
 	const struct option options[] = {
 		{ .name = "version",
 		  .value = "VERSION",
+		  .offers = OFFER_VERSIONS,
 		  .help = "the version to read (default: the newest)",
 		  .text = &text },
 		{ 0 },
@@ -102,7 +104,7 @@ static int run(const struct command *command, char **argv)
 
 	if (status != ARGUMENTS_GO_ON)
 		return status;
-	if (tdl_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
+	if (find_table_open(argv[0], TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
 	if (text && (status = find_version(table, text, &version)) != STATUS_DONE)
 		return status;
@@ -113,7 +115,7 @@ static int run(const struct command *command, char **argv)
 
 	/* Rows that go to a pipe may well be shown on the same terminal. */
 	to_file = fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode);
-	progress_begin(tdl_snapshot_info(snapshot)->bytes);
+	progress_begin("reading", tdl_snapshot_info(snapshot)->bytes);
 	files = tdl_snapshot_info(snapshot)->files;
 	for (uint64_t i = 0; i < files && !output_failed(); i++)
 		if (!add_file(snapshot, i, &piece, to_file ? progress_add : NULL))
@@ -129,5 +131,7 @@ const struct command command_read = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.summary = "Write the rows of a version to standard output.",
+	.example = "tinydelta read orders --version @2026-11-29 > orders.jsonl",
+	.table_here = true,
 	.run = run,
 };

@@ -8,6 +8,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "find_table.h"
 #include "json.h"
 #include "output.h"
 #include "term.h"
@@ -42,6 +43,10 @@ static void print_json(void *context, const tdl_waiting *waiting)
 			    waiting->mtime);
 		output_json_string(waiting->name);
 	}
+	if (waiting->reason) {
+		output_text(",\"reason\":");
+		output_json_string(waiting->reason);
+	}
 	output_text("}\n");
 }
 
@@ -63,6 +68,7 @@ static int run(const struct command *command, char **argv)
 	const struct option options[] = {
 		{ .name = "from",
 		  .value = "FOLDER",
+		  .offers = OFFER_FOLDERS,
 		  .help = "take over what a process that is gone left in this folder of _incoming",
 		  .text = &from },
 		{ .name = "dry-run",
@@ -88,7 +94,7 @@ static int run(const struct command *command, char **argv)
 			return report("out of memory");
 		folder = folder_of(copy);
 	}
-	if (tdl_table_open(argv[0], from && !dry_run ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0)
+	if (find_table_open(argv[0], from && !dry_run ? 0 : TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		return report_error(&error);
 	status = tdl_table_waiting(table, folder, json ? print_json : print_waiting, NULL, &error);
 	if (status == 0 && from && !dry_run)
@@ -113,5 +119,7 @@ const struct command command_recover = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.summary = "List what waits in _incoming, or take it over from who is gone.",
+	.example = "tinydelta recover orders",
+	.table_here = true,
 	.run = run,
 };

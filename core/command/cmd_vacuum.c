@@ -9,6 +9,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "find_table.h"
 #include "json.h"
 #include "output.h"
 #include "term.h"
@@ -83,7 +84,7 @@ static int run(const struct command *command, char **argv)
 		return status;
 	if (age && !parse_age(age, &how.older_than))
 		return STATUS_FAILED;
-	if (tdl_table_open(argv[0], 0, &table, &error) < 0)
+	if (find_table_open(argv[0], 0, &table, &error) < 0)
 		return report_error(&error);
 	orphans.text = open_memstream(&names, &length);
 	if (!orphans.text)
@@ -112,5 +113,7 @@ const struct command command_vacuum = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.summary = "Delete files that no version ever held.",
+	.example = "tinydelta vacuum orders --dry-run",
+	.table_here = true,
 	.run = run,
 };

@@ -24,13 +24,15 @@ struct command {
 	const char *operands; /* "TABLE NAME:TYPE..." */
 	unsigned min_operands, max_operands;
 	const char *summary; /* one sentence */
+	const char *example; /* a line to type */
+	bool table_here;     /* TABLE may be left out: the one that the working directory is in */
 	/* argv holds what follows the name. Returns the exit status. */
 	int (*run)(const struct command *command, char **argv);
 };
 
 extern const struct command command_create, command_append, command_overwrite, command_read,
 	command_describe, command_history, command_diff, command_restore, command_vacuum,
-	command_check, command_recover, command_changes;
+	command_check, command_recover, command_changes, command_status;
 
 /* Failures are reported once, as one line "error: ..." on stderr; each returns STATUS_FAILED. */
 int report(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "arguments.h"
+#include "find_table.h"
 #include "interrupt.h"
 #include "output.h"
 #include "progress.h"
@@ -107,6 +108,7 @@ int commit_rows(const struct command *command, char **argv, enum tdl_operation o
 	const struct option options[] = {
 		{ .name = "file",
 		  .value = "FILE",
+		  .offers = OFFER_FILES,
 		  .help = "the rows, one JSON object a line; \"-\" is standard input",
 		  .required = true,
 		  .text = &file },
@@ -128,7 +130,7 @@ int commit_rows(const struct command *command, char **argv, enum tdl_operation o
 		return STATUS_FAILED;
 	interrupt_begin();
 	/* The table first: opening a FIFO waits for its writer. */
-	if (tdl_table_open(argv[0], 0, &table, &error) < 0)
+	if (find_table_open(argv[0], 0, &table, &error) < 0)
 		return report_error(&error);
 	if (!open_input(file, &input))
 		return STATUS_FAILED;
@@ -136,7 +138,7 @@ int commit_rows(const struct command *command, char **argv, enum tdl_operation o
 	how.progress = progress_at;
 
 	interrupt_hold(input.fd, tdl_table_fd(table));
-	progress_begin(input.size);
+	progress_begin(operation == TDL_APPEND ? "appending" : "overwriting", input.size);
 	status = tdl_table_write(table, operation, input.fd, input.name, &how, &version, &error);
 	progress_end();
 	if (status < 0)

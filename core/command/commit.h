@@ -27,7 +27,7 @@ struct commit_words {
 	}
 #define READ_VERSION_OPTION(words)                                                      \
 	{                                                                               \
-		.name = "read-version", .value = "N",                                   \
+		.name = "read-version", .value = "N", .offers = OFFER_NUMBERS,          \
 		.help = "refuse unless N is still the newest version", .integer = true, \
 		.text = &(words)->read_version                                          \
 	}

@@ -14,6 +14,7 @@
 
 static struct {
 	bool wanted;
+	const char *doing;
 	uint64_t total, bytes;
 	int64_t begin, next;
 	int shown; /* columns */
@@ -40,26 +41,44 @@ static double scaled(double bytes, const char **unit)
 	return bytes;
 }
 
+/* How long the rest will take. */
+static int add_time(char *text, size_t size, double seconds)
+{
+	if (seconds < 100)
+		return snprintf(text, size, ", %.0f s left", seconds < 1 ? 1 : seconds);
+	if (seconds < 6000)
+		return snprintf(text, size, ", %.0f min left", seconds / 60);
+	return snprintf(text, size, ", %.0f h left", seconds / 3600);
+}
+
 static void show(int64_t elapsed)
 {
 	const char *unit, *per_second;
 	double done = scaled((double)line.bytes, &unit);
 	double speed = scaled((double)line.bytes * 1000 / (double)elapsed, &per_second);
-	char text[80];
-	int n = snprintf(text, sizeof text, "%.1f %s", done, unit);
+	char text[120];
+	int n = snprintf(text, sizeof text, "%s %.1f %s", line.doing, done, unit);
+	uint64_t left = line.total > line.bytes ? line.total - line.bytes : 0;
 
 	/* A file that grows meanwhile must not come to more than all of it. */
 	if (line.total >= line.bytes && line.total > 0)
 		n += snprintf(text + n, sizeof text - (size_t)n, ", %d%%",
 			      (int)((double)line.bytes * 100 / (double)line.total));
-	n += snprintf(text + n, sizeof text - (size_t)n, ", %.1f %s/s", speed, per_second);
+	if (line.total > 0 && left == 0)
+		n += snprintf(text + n, sizeof text - (size_t)n, ", waiting for the disk");
+	else
+		n += snprintf(text + n, sizeof text - (size_t)n, ", %.1f %s/s", speed, per_second);
+	if (left > 0 && line.bytes > 0)
+		n += add_time(text + n, sizeof text - (size_t)n,
+			      (double)left * (double)elapsed / 1000 / (double)line.bytes);
 	fprintf(stderr, "\r%-*s", line.shown, text);
 	fflush(stderr);
 	line.shown = n;
 }
 
-void progress_begin(uint64_t total)
+void progress_begin(const char *doing, uint64_t total)
 {
+	line.doing = doing;
 	/* From the background it would be written into what another program shows. */
 	line.wanted = isatty(STDERR_FILENO) && tcgetpgrp(STDERR_FILENO) == getpgrp();
 	line.total = total;

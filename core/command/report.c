@@ -11,6 +11,7 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "find_table.h"
 #include "interrupt.h"
 #include "progress.h"
 
@@ -96,7 +97,7 @@ bool report_no_version(const char *path, const char *text)
 	tdl_table *table CLEANUP(free_table) = NULL;
 	tdl_error error = { 0 };
 
-	if (tdl_table_open(path, TDL_OPEN_READ_ONLY, &table, &error) < 0)
+	if (find_table_open(path, TDL_OPEN_READ_ONLY, &table, &error) < 0)
 		report_error(&error);
 	else
 		report("no such version: %s (%s has 0 to %" PRId64 ")", text, tdl_table_path(table),

@@ -295,6 +295,7 @@ static bool tell_file(void *context, const char *name)
 {
 	struct waiting *waiting = context;
 	const char *staged_name, *folder = waiting->told.folder;
+	char reason[TDL_MESSAGE_MAX];
 	struct stat st;
 
 	if ((!tdl__staged_parse(name, &staged_name) && !tdl__moved_parse(name, &staged_name)) ||
@@ -302,6 +303,7 @@ static bool tell_file(void *context, const char *name)
 		return true;
 	waiting->told.size = (uint64_t)st.st_size;
 	waiting->told.mtime = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+	waiting->told.reason = tdl__about_reason(waiting->dir, name, &st, reason) ? reason : NULL;
 	tell_waiting(waiting, staged_name);
 	waiting->told.folder = folder;
 	return true;

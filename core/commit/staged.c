@@ -13,6 +13,7 @@
 #include "commit/staging.h"
 #include "error.h"
 #include "sys.h"
+#include "util/escape.h"
 
 #define ABOUT_SUFFIX   ".about"
 #define ABOUT_NAME_MAX (TDL__HEX_MAX + sizeof ABOUT_SUFFIX)
@@ -153,6 +154,25 @@ int tdl_staged_refused(tdl_staged *file, const char *reason, tdl_error *error)
 	}
 	pthread_mutex_unlock(&file->lock);
 	return err == 0 ? 0 : tdl__cannot_stage(file->staging->table, err, error);
+}
+
+bool tdl__about_reason(int dir, const char *hex, const struct stat *st, char out[TDL_MESSAGE_MAX])
+{
+	int fd CLEANUP(tdl__close_at) = -1;
+	char name[ABOUT_NAME_MAX], text[ABOUT_MAX + 1], state[80], *second, *end;
+	size_t got = 0, n = (size_t)stat_state(st, state, sizeof state);
+
+	name_about(name, hex);
+	if (tdl__sys_open(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd) != 0 ||
+	    tdl__sys_pread(fd, text, sizeof text - 1, 0, &got) != 0)
+		return false;
+	text[got] = '\0';
+	second = strchr(text, '\n');
+	if (!second || strncmp(++second, state, n) != 0 || !(end = strchr(second + n, '\n')))
+		return false;
+	*end = '\0';
+	tdl__printable(out, TDL_MESSAGE_MAX, second + n, strlen(second + n));
+	return true;
 }
 
 void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left *left)

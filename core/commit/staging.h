@@ -81,6 +81,9 @@ bool tdl__about_parse(const char *name);
 /* Moves what is known about a file from the folder that it was in, and fills all of *left but name
  * and time; `reason` is to be freed. */
 void tdl__about_take(tdl_staged *file, int from, const struct stat *st, tdl_left *left);
+/* Why the staged file with these hex digits was refused, made printable, where it is as it was
+ * then. False: nobody knows. */
+bool tdl__about_reason(int dir, const char *hex, const struct stat *st, char out[TDL_MESSAGE_MAX]);
 /* Removes it; with the lock held. */
 void tdl__about_forget(tdl_staged *file);
 /* Says that files cannot be staged in the table, and why (an errno). */

@@ -206,6 +206,29 @@ static void strip(const char **text, size_t *length)
 	*length = n;
 }
 
+/* What other languages call our types; NULL: no such name is known. */
+static const char *likely_type(const char *text, size_t n)
+{
+	static const struct {
+		const char *name, *type;
+	} names[] = {
+		{ "integer", "int" },	{ "bigint", "int" },   { "int64", "int" },
+		{ "long", "int" },	{ "number", "float" }, { "double", "float" },
+		{ "decimal", "float" }, { "real", "float" },   { "string", "str" },
+		{ "text", "str" },	{ "varchar", "str" },  { "boolean", "bool" },
+	};
+
+	for (size_t i = 0; i < sizeof type_names / sizeof *type_names; i++) {
+		if (strlen(type_names[i]) == n && strncasecmp(type_names[i], text, n) == 0)
+			return type_names[i];
+	}
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		if (strlen(names[i].name) == n && strncasecmp(names[i].name, text, n) == 0)
+			return names[i].type;
+	}
+	return NULL;
+}
+
 static int parse_column(tdl_schema **schema, const char *text, tdl_error *error)
 {
 	const char *colon = strchr(text, ':');
@@ -213,6 +236,7 @@ static int parse_column(tdl_schema **schema, const char *text, tdl_error *error)
 	size_t name_length, type_length;
 	enum tdl_type type = TDL_INT;
 	char shown[128], shown_type[64];
+	const char *meant;
 
 	if (!colon) {
 		tdl__printable(shown, sizeof shown, text, strlen(text));
@@ -226,10 +250,12 @@ static int parse_column(tdl_schema **schema, const char *text, tdl_error *error)
 	if (name_length > 0 && !tdl__type_parse(type_name, type_length, &type)) {
 		tdl__printable(shown, sizeof shown, name, name_length);
 		tdl__printable(shown_type, sizeof shown_type, type_name, type_length);
+		meant = likely_type(type_name, type_length);
 		return tdl__fail(error, TDL_ERR_SCHEMA,
-				 "column \"%s\" has the unknown type \"%s\"; "
+				 "column \"%s\" has the unknown type \"%s\"%s%s%s; "
 				 "types are int, float, str, bool",
-				 shown, shown_type);
+				 shown, shown_type, meant ? " (did you mean " : "",
+				 meant ? meant : "", meant ? "?)" : "");
 	}
 	return tdl__schema_add(schema, name, name_length, type, error);
 }

@@ -7,15 +7,14 @@ import harness
 from harness import SOURCE, TestCase
 
 COMMANDS = (
-    *("create", "append", "overwrite", "read", "describe", "history", "diff", "changes", "restore"),
-    *("vacuum", "check", "recover"),
+    *("create", "append", "overwrite", "read", "status", "describe", "history", "diff", "changes"),
+    *("restore", "vacuum", "check", "recover"),
 )
 OPTION = r"(?m)^  (?:-[a-z], )?(--[a-z-]+)"
 PAGE = SOURCE / "core" / "command" / "tinydelta.1"
 HELPER_PAGE = SOURCE / "mount-helper" / "mount.tinydelta.8"
 FORMAT_PAGE = SOURCE / "core" / "tinydelta-table.5"
 DAEMON_PAGE = SOURCE / "fs" / "tinydeltafs.1"
-COMPLETION = SOURCE / "core" / "command" / "tinydelta.bash"
 
 
 class Pages(TestCase):
@@ -43,7 +42,7 @@ class Pages(TestCase):
         for command in COMMANDS:
             usage = self.tinydelta(command, "--help").text.splitlines()[0]
             wanted.append(usage.removeprefix("usage: ").replace("NAME:TYPE...", "NAME:TYPE ..."))
-        self.assertEqual(lines, wanted + ["tinydelta --help | --version"])
+        self.assertEqual(lines, wanted + ["tinydelta help [COMMAND|TOPIC]", "tinydelta --help | --version"])
 
     def test_every_option_is_explained(self):
         shown = self.shown(PAGE, "DESCRIPTION")
@@ -51,7 +50,7 @@ class Pages(TestCase):
         known = {"--help", "--version"}
         for command in COMMANDS:
             known.update(re.findall(OPTION, self.tinydelta(command, "--help").text))
-            self.assertRegex(shown, rf"(?m)^ +{command} TABLE")
+            self.assertRegex(shown, rf"(?m)^ +{command} \[?TABLE")
         self.assertEqual(explained, known)
 
     def test_the_helpers_letters(self):
@@ -99,58 +98,3 @@ class Pages(TestCase):
         self.assertGreater(len(documented), 10)
         passed = set(re.findall(r'\{ "([a-z_]+)", PASS', source)) | {"ro", "rw", "remount"}
         self.assertEqual(documented - passed, set())
-
-
-class Completion(TestCase):
-    def complete(self, *words):
-        """What bash offers for the last of the words."""
-        script = (
-            'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
-            'compopt() { :; }; _tinydelta; printf "%s\\n" "${COMPREPLY[@]}"'
-        )
-        said = self.sh(script, COMPLETION, "tinydelta", *words, cwd=self.scratch)
-        self.assertEqual(said.err, b"")
-        return sorted(said.text.split())
-
-    def test_commands(self):
-        self.assertEqual(self.complete(""), sorted([*COMMANDS, "--help", "--version"]))
-        self.assertEqual(self.complete("re"), ["read", "recover", "restore"])
-
-    def test_options_are_those_of_the_help(self):
-        for command in COMMANDS:
-            said = self.tinydelta(command, "--help").text
-            known = sorted(set(re.findall(OPTION, said)))
-            self.assertEqual(self.complete(command, "T", "--"), known, command)
-
-    def test_versions(self):
-        table = self.table(rows=[{"id": 1}], name="t")
-        for _ in range(9):
-            self.append(table, [{"id": 2}])
-        (table / "_delta_log" / "9.json").write_bytes(b"")
-        numbers = sorted(str(n) for n in range(11))
-        self.assertEqual(self.complete("read", "t", "--version", ""), numbers)
-        self.assertEqual(self.complete("read", "--version", "1", "t", "--version", "1"), ["1", "10"])
-        self.assertEqual(self.complete("read", "t", "--version", "=", "1"), ["1", "10"])
-        self.assertEqual(self.complete("restore", "--version", "=", "1", "t", "--read-version", "="), numbers)
-        self.assertEqual(self.complete("read", "nonexistent", "--version", ""), [])
-        self.assertEqual(self.complete("diff", "t", ""), numbers)
-        self.assertEqual(self.complete("diff", "--stat", "t", "3", "1"), ["1", "10"])
-        self.assertEqual(self.complete("diff", "--color", "always", "t"), ["t"])
-
-    def test_files(self):
-        self.file(b"", "rows.jsonl")
-        self.path("folder").mkdir()
-        self.assertEqual(self.complete("append", "t", "--file", ""), ["folder", "rows.jsonl"])
-        self.assertEqual(self.complete("append", ""), ["folder"])
-
-    def test_choices(self):
-        self.assertEqual(self.complete("history", "t", "--color", "a"), ["always", "auto"])
-        self.assertEqual(self.complete("diff", "t", "--color", "=", "n"), ["never"])
-        self.assertEqual(self.complete("history", "t", "--graph", "="), ["bytes", "rows"])
-        self.assertEqual(self.complete("history", "t", "--graph", "=", "b"), ["bytes"])
-        self.assertEqual(self.complete("history", "t", "-n", ""), [])
-
-    def test_shellcheck(self):
-        tool = self.require_tool("shellcheck")
-        tests = SOURCE / "tests"
-        self.ok([tool, COMPLETION, tests / "run", tests / "demo", tests / "fresh"])

@@ -50,7 +50,7 @@ class Progress(TestCase):
         shown = [line for line in lines if b"/s" in line]
         self.assertGreater(len(shown), 1, sent)
         for line in shown:
-            self.assertRegex(line, rb"\A[0-9.]+ [KMG]?i?B, [0-9.]+ [KMG]?i?B/s *\Z")
+            self.assertRegex(line, rb"\Aappending [0-9.]+ [KMG]?i?B, [0-9.]+ [KMG]?i?B/s *\Z")
         # Written over with blanks before the result is printed.
         self.assertRegex(sent, rb"\r +\rappended as version 1: \+[0-9]+ rows, \+[0-9.]+ [KM]iB; it has [^\r]+\r\n\Z")
         self.assertNotIn(b"\x1b", sent)

@@ -9,8 +9,8 @@ import harness
 from harness import TestCase
 
 COMMANDS = (
-    *("create", "append", "overwrite", "read", "describe", "history", "diff", "restore", "vacuum"),
-    *("check", "recover", "changes"),
+    *("create", "append", "overwrite", "read", "status", "describe", "history", "diff", "changes"),
+    *("restore", "vacuum", "check", "recover"),
 )
 
 
@@ -25,7 +25,45 @@ class Usage(TestCase):
         self.assertEqual(lines[1], "error: " + says)
 
     def test_no_command(self):
-        self.misuse(says="missing command (tinydelta --help lists them)")
+        """The commands are listed, as by --help, but on stderr and as wrong use."""
+        result = self.tinydelta_fails(status=2)
+        self.assertEqual(result.out, b"")
+        lines = result.error.splitlines()
+        self.assertTrue(lines[0].startswith("usage: tinydelta "))
+        self.assertEqual(re.findall(r"(?m)^  ([a-z]+)  ", result.error), list(COMMANDS))
+        self.assertEqual(lines[-1], "error: missing command")
+
+    def test_help(self):
+        whole = self.tinydelta("--help").text
+        for words in (["-h"], ["help"]):
+            self.assertEqual(self.tinydelta(*words).text, whole)
+        self.assertEqual(self.tinydelta("-V").text, self.tinydelta("--version").text)
+        for command in COMMANDS:
+            self.assertIn(f"\n  {command} ", whole)
+            said = self.tinydelta("help", command).text
+            self.assertEqual(said, self.tinydelta(command, "--help").text)
+            self.assertRegex(said, rf"\n\nExample:\n  [^\n]*tinydelta {command} [^\n]+\n\Z")
+        for topic in ("versions", "times", "incoming"):
+            self.assertIn(f"\n  help {topic} ", whole)
+            said = self.tinydelta("help", topic).text
+            self.assertIn("\nExamples:\n", said)
+            self.assertLessEqual(max(map(len, said.splitlines())), 85)
+        self.misuse("help", "verions", says="unknown topic: verions (did you mean versions?)")
+        self.misuse("help", "hsitory", says="unknown topic: hsitory (did you mean history?)")
+        self.misuse("help", "a", "b", says="unexpected argument: b")
+
+    def test_the_examples_work(self):
+        table = self.table("id:int", "region:str", "year:int", name="orders")
+        self.file([{"id": 1, "region": "north", "year": 2026}, {"id": 2, "region": "south", "year": 2026}], "monday.jsonl")
+        for _ in range(3):
+            self.tinydelta("append", table, "--file", self.scratch / "monday.jsonl")
+        for command in COMMANDS[1:]:
+            example = self.tinydelta(command, "--help").text.splitlines()[-1]
+            # No version is so old.
+            example = re.sub(r"@-1d|@2026-11-29", "v1", example)
+            path = f"{os.path.dirname(harness.program('tinydelta'))}:{os.environ['PATH']}"
+            result = harness.run(["bash", "-c", example], cwd=self.scratch, env={"PATH": path})
+            self.assertEqual((result.status, result.err), (1 if command == "diff" else 0, b""), str(result))
 
     def test_unknown_command(self):
         for word, meant in (
@@ -50,11 +88,55 @@ class Usage(TestCase):
     def test_operands(self):
         self.misuse("create", says="missing arguments: TABLE NAME:TYPE...")
         self.misuse("create", "T", says="missing arguments: TABLE NAME:TYPE...")
+        nowhere = " (the working directory is in no table)"
         for command in COMMANDS[1:]:
             operands = {"diff": "TABLE A B", "restore": "TABLE VERSION", "changes": "TABLE [A] [B]"}.get(command, "TABLE")
-            self.misuse(command, says=f"missing arguments: {operands}")
+            none = "" if command == "diff" else nowhere
+            self.misuse(command, says=f"missing arguments: {operands}{none}")
+        self.misuse("diff", "1", "2", says="missing arguments: TABLE A B" + nowhere)
         self.misuse("history", "T", "U", says="unexpected argument: U")
-        self.misuse("read", "--", says="missing arguments: TABLE")
+        self.misuse("read", "--", says="missing arguments: TABLE" + nowhere)
+
+    def test_the_table_around(self):
+        """TABLE may be left out in a table, in a folder of it, and in a mount of it."""
+        table = self.table(name="t")
+        for row in range(2):
+            self.append(table, [{"id": row}])
+        rows = self.file([{"id": 9}])
+
+        def in_it(folder):
+            self.assertEqual(self.tinydelta("read", cwd=folder).text, '{"id":0}\n{"id":1}\n')
+            self.assertEqual(self.tinydelta("read", "--version", "1", cwd=folder).text, '{"id":0}\n')
+            self.assertIn("1 added", self.fails([harness.program("tinydelta"), "diff", "1", "v2", "--stat"], cwd=folder).text)
+            said = self.tinydelta("history", cwd=folder).text
+            self.assertEqual(said, self.tinydelta("history", table).text)
+
+        in_it(table)
+        in_it(table / "_delta_log")
+        self.assertEqual(self.tinydelta("restore", "v1", cwd=table).text, "restored version 1 as version 3\n")
+        self.assertEqual(self.tinydelta("restore", "--version=2", cwd=table).text, "restored version 2 as version 4\n")
+        self.tinydelta("append", "--file", rows, cwd=table)
+        self.tinydelta("restore", "2", cwd=table)
+        # An operand that is there is the table.
+        self.tinydelta_fails("history", "nonexistent", cwd=table)
+        with self.mount(table) as mnt:
+            in_it(mnt / "v1")
+            for path in (mnt, mnt / "latest", mnt / "v0/data.jsonl"):
+                self.assertEqual(self.tinydelta("read", path).text, '{"id":0}\n{"id":1}\n')
+            self.assertIn(f"table   {table}\n", self.tinydelta("status", mnt).text)
+            self.tinydelta("append", mnt, "--file", rows)
+        with self.mount(table, options=["fsname=other"]) as mnt:
+            said = self.tinydelta_fails("read", mnt)
+            self.assertIn(f"no tinydelta table at {mnt}", said.error)
+
+    def test_types_of_other_languages(self):
+        for word, meant in (
+            ("integer", "int"), ("Number", "float"), ("string", "str"), ("boolean", "bool"),
+            ("INT", "int"), ("text", "str"), ("double", "float"), ("date", None), ("in", None),
+        ):
+            said = self.tinydelta_fails("create", self.path("new"), f"a:{word}").error
+            hint = f' (did you mean {meant}?)' if meant else ""
+            self.assertEqual(said, f'error: column "a" has the unknown type "{word}"{hint}; types are int, float, str, bool\n')
 
     def test_options(self):
         self.misuse("append", "T", says="missing option: --file")
@@ -98,6 +180,7 @@ class Usage(TestCase):
             "append": {"file": (one, two), "read-version": (0, 1), "message": ("a", "b")},
             "overwrite": {"file": (one, two), "read-version": (0, 1), "message": ("a", "b")},
             "read": {"version": (0, 1)},
+            "status": {"color": ("never", "always")},
             "describe": {"version": (0, 1), "color": ("never", "always")},
             "history": {
                 "number": (1, 2), "color": ("auto", "never"), "graph": ("rows", "bytes"),

@@ -104,9 +104,11 @@ Test(mountopts, what_others_want_to_know_is_dropped)
 Test(mountopts, unknown_ones_are_named)
 {
 	expect("bogus", "refused: unknown option: bogus");
+	expect("ro,verison=1", "refused: unknown option: verison=1 (did you mean version?)");
+	expect("alow_other,ro", "refused: unknown option: alow_other (did you mean allow_other?)");
 	expect("ro,bogus=1,noexec", "refused: unknown option: bogus=1");
-	expect("allow_othe", "refused: unknown option: allow_othe");
-	expect("allow_others", "refused: unknown option: allow_others");
+	expect("allow_othe", "refused: unknown option: allow_othe (did you mean allow_other?)");
+	expect("allow_others", "refused: unknown option: allow_others (did you mean allow_other?)");
 	expect("=", "refused: unknown option: =");
 	expect("=x", "refused: unknown option: =x");
 	expect("ro=1", "refused: unknown option: ro=1");

@@ -179,8 +179,10 @@ Test(opts, refused)
 	BAD("a b --foreground", "unknown option: --foreground");
 	BAD("a b -o", "-o needs an argument");
 	BAD("a b -o bogus", "unknown option: bogus");
+	BAD("a b -o alow_other", "unknown option: alow_other (did you mean allow_other?)");
+	BAD("a b -o verison=3", "unknown option: verison=3 (did you mean version?)");
 	BAD("a b -o bogus=1", "unknown option: bogus=1");
-	BAD("a b -o ro=1", "unknown option: ro=1");
+	BAD("a b -o ro=1", "unknown option: ro=1 (did you mean it without a value?)");
 	BAD("a b -o =x", "unknown option: =x");
 	BAD("a b -o max_threads=0", "option max_threads: \"0\" is not valid");
 	BAD("a b -o max_threads=-1", "option max_threads: \"-1\" is not valid");
@@ -189,9 +191,9 @@ Test(opts, refused)
 	BAD("a b -o read_ahead_kb=99999999999999999999",
 	    "option read_ahead_kb: \"99999999999999999999\" is not valid");
 	BAD("a b -o fsname=", "option fsname: \"\" is not valid");
-	BAD("a b -o max_threads", "unknown option: max_threads");
+	BAD("a b -o max_threads", "unknown option: max_threads (did you mean it with a value?)");
 	BAD("a b -o version=", "option version: \"\" is not valid");
-	BAD("a b -o version", "unknown option: version");
+	BAD("a b -o version", "unknown option: version (did you mean it with a value?)");
 	BAD("a b -o uid=4294967295", "option uid: \"4294967295\" is not valid");
 	BAD("a b -o gid=root", "option gid: \"root\" is not valid");
 	BAD("a b -o umask=8", "option umask: \"8\" is not valid");

@@ -64,7 +64,8 @@ Test(schema, refused)
 	check_refused(":int", TDL_ERR_SCHEMA, "a column needs a name");
 	check_refused(" \xc2\xa0 :int", TDL_ERR_SCHEMA, "a column needs a name");
 	check_refused("a:INT", TDL_ERR_SCHEMA,
-		      "column \"a\" has the unknown type \"INT\"; types are int, float, str, bool");
+		      "column \"a\" has the unknown type \"INT\" (did you mean int?); types are "
+		      "int, float, str, bool");
 	check_refused("a:", TDL_ERR_SCHEMA,
 		      "column \"a\" has the unknown type \"\"; types are int, float, str, bool");
 	check_refused(

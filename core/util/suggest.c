@@ -2,7 +2,7 @@
 /*
  * How alike two words are. Knows nothing of commands or options.
  */
-#include "suggest.h"
+#include "util/suggest.h"
 
 #include <string.h>
 

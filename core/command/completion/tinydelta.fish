@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# Completion of tinydelta for fish. The program itself says what may stand where.
+
+function __tinydelta_complete
+    set -l words (commandline -opc) (commandline -ct)
+    for line in ($words[1] complete $words[2..-1] 2>/dev/null)
+        switch $line
+            case ':files'
+                __fish_complete_path (commandline -ct)
+            case ':folders'
+                __fish_complete_directories (commandline -ct)
+            case '*'
+                echo $line
+        end
+    end
+end
+
+complete -c tinydelta -f -k -a '(__tinydelta_complete)'
