@@ -107,7 +107,7 @@ static void add_killed(struct tdfs_scan *scan, const struct process *process)
 							       .name = "p" };
 }
 
-static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
+static bool fake_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 {
 	const struct process *closing;
 
@@ -183,18 +183,18 @@ static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 
 /* ---- Clock and disk ------------------------------------------------------------------------ */
 
-static int64_t play_now(void *context)
+static int64_t fake_now(void *context)
 {
 	return world.now;
 }
 
-static void play_wait(void *context, unsigned ms)
+static void fake_wait(void *context, unsigned ms)
 {
 	world.now += ms;
 	between();
 }
 
-static int play_create(void *context, const char *name, void **file, int *fd)
+static int fake_create(void *context, const char *name, void **file, int *fd)
 {
 	struct staged *staged = calloc(1, sizeof *staged);
 
@@ -215,7 +215,7 @@ static int play_create(void *context, const char *name, void **file, int *fd)
 	return 0;
 }
 
-static int play_detach(void *context, void *file)
+static int fake_detach(void *context, void *file)
 {
 	struct staged *staged = file;
 	int fd = staged->lent;
@@ -224,7 +224,7 @@ static int play_detach(void *context, void *file)
 	return fd;
 }
 
-static int play_open(void *context, void *file, int *fd)
+static int fake_open(void *context, void *file, int *fd)
 {
 	struct staged *staged = file;
 
@@ -234,16 +234,16 @@ static int play_open(void *context, void *file, int *fd)
 	return 0;
 }
 
-static int play_rename(void *context, void *file, const char *name)
+static int fake_rename(void *context, void *file, const char *name)
 {
 	return 0;
 }
 
-static void play_remove(void *context, void *file)
+static void fake_remove(void *context, void *file)
 {
 }
 
-static void play_free(void *context, void *file)
+static void fake_free(void *context, void *file)
 {
 	struct staged *staged = file;
 
@@ -268,24 +268,24 @@ void world_fill(unsigned nth)
 }
 
 /* What is prepared is a copy, which the next change of the file makes void. */
-static uint64_t play_generation(void *context, void *file)
+static uint64_t fake_generation(void *context, void *file)
 {
 	((struct staged *)file)->prepared = -1;
 	return 0;
 }
 
-static void play_written(void *context, void *file, uint64_t generation, const void *bytes,
+static void fake_written(void *context, void *file, uint64_t generation, const void *bytes,
 			 size_t size, uint64_t at)
 {
 	((struct staged *)file)->prepared = -1;
 }
 
-static void play_cut(void *context, void *file, uint64_t size)
+static void fake_cut(void *context, void *file, uint64_t size)
 {
 	((struct staged *)file)->prepared = -1;
 }
 
-static void play_prepare(void *context, void *file)
+static void fake_prepare(void *context, void *file)
 {
 	struct staged *staged = file;
 	char bytes[sizeof staged->bytes];
@@ -297,7 +297,7 @@ static void play_prepare(void *context, void *file)
 	between();
 }
 
-static bool play_background(void *context, uid_t uid, void (*run)(void *), void *argument)
+static bool fake_background(void *context, uid_t uid, void (*run)(void *), void *argument)
 {
 	if (n_jobs == JOBS)
 		return false;
@@ -314,7 +314,7 @@ void world_background(void)
 	}
 }
 
-static int play_commit(void *context, void *file, const char *source, uid_t uid, bool renames,
+static int fake_commit(void *context, void *file, const char *source, uid_t uid, bool renames,
 		       tdl_error *error)
 {
 	struct staged *staged = file;
@@ -342,7 +342,7 @@ static int play_commit(void *context, void *file, const char *source, uid_t uid,
 
 /* ---- The rest of the backend --------------------------------------------------------------- */
 
-static void play_find(void *context, uint64_t ino, uid_t uid, pid_t tid)
+static void fake_find(void *context, uint64_t ino, uid_t uid, pid_t tid)
 {
 	if (n_finds < FINDS)
 		finds[n_finds++] = (struct find){ ino, tid };
@@ -357,15 +357,15 @@ void world_find(void)
 	}
 }
 
-static void play_needs_expiry(void *context)
+static void fake_needs_expiry(void *context)
 {
 }
 
-static void play_log(void *context, uid_t uid, const char *name, const char *text)
+static void fake_log(void *context, uid_t uid, const char *name, const char *text)
 {
 }
 
-static int play_errno(const tdl_error *error)
+static int fake_errno(const tdl_error *error)
 {
 	return error->code == TDL_ERR_SCHEMA ? EINVAL : error->code != 0 ? EIO : 0;
 }
@@ -374,25 +374,25 @@ static int play_errno(const tdl_error *error)
 
 void world_begin(void)
 {
-	static const struct tdfs_backend backend = { .now = play_now,
-						     .create = play_create,
-						     .rename = play_rename,
-						     .remove = play_remove,
-						     .detach = play_detach,
-						     .open = play_open,
-						     .free = play_free,
-						     .generation = play_generation,
-						     .written = play_written,
-						     .cut = play_cut,
-						     .commit = play_commit,
-						     .background = play_background,
-						     .prepare = play_prepare,
-						     .scan = play_scan,
-						     .find = play_find,
-						     .wait = play_wait,
-						     .needs_expiry = play_needs_expiry,
-						     .log = play_log,
-						     .to_errno = play_errno };
+	static const struct tdfs_backend backend = { .now = fake_now,
+						     .create = fake_create,
+						     .rename = fake_rename,
+						     .remove = fake_remove,
+						     .detach = fake_detach,
+						     .open = fake_open,
+						     .free = fake_free,
+						     .generation = fake_generation,
+						     .written = fake_written,
+						     .cut = fake_cut,
+						     .commit = fake_commit,
+						     .background = fake_background,
+						     .prepare = fake_prepare,
+						     .scan = fake_scan,
+						     .find = fake_find,
+						     .wait = fake_wait,
+						     .needs_expiry = fake_needs_expiry,
+						     .log = fake_log,
+						     .to_errno = fake_errno };
 
 	memset(&world, 0, sizeof world);
 	n_finds = n_jobs = references = 0;

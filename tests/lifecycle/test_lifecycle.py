@@ -402,12 +402,12 @@ class Soak(Loaded):
             self.assertGreaterEqual(versions, len(self.acknowledged()))
             (early, _), (late, _) = samples[len(samples) // 3], samples[-1]
             print(f"# {SOAK:.0f} s, {versions} versions, {looked} looks: {early} -> {late}")
-            # Under load those of ghosts come and go, and there are never more than the commits
+            # Under load those of recent names come and go, and there are never more than the commits
             # of the last moments can have.
             for (sample, now), when in zip(samples, times):
                 recent = [v for (_, v), t in zip(samples, times) if when - t > GHOST_SECONDS + 3]
-                ghosts = now - (recent[-1] if recent else 0)
-                self.assertLess(sample["descriptors"], idle + 2 * ghosts + 100)
+                recent_names = now - (recent[-1] if recent else 0)
+                self.assertLess(sample["descriptors"], idle + 2 * recent_names + 100)
             # Once the last of them is over, not one more than before is left.
             self.wait_for(
                 lambda: self.measure(mnt.pid)["descriptors"] <= idle,

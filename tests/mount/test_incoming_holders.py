@@ -69,7 +69,7 @@ class LastClose(DropCase):
         self.python_gives(1, 2, script)
 
     def test_an_orphan_whose_parent_opened(self):
-        # Nobody near the orphan is left: only a look at everyone finds it.
+        # Nobody near the orphan is left: only a scan of all processes finds it.
         script = (
             "r, w = os.pipe()\n"
             "if os.fork() == 0:\n"

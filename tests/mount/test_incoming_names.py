@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Names in incoming/: temporary ones, notes, ghosts, renames, unlinks, two writers of one name."""
+"""Names in incoming/: temporary ones, error files, recent names, renames, unlinks, two writers of one name."""
 
 import ctypes
 import errno
@@ -152,7 +152,7 @@ class Notes(DropCase):
             self.assertIn(b"x:2:", note.read())
 
 
-class Ghosts(DropCase):
+class RecentNames(DropCase):
     def test_for_the_writer(self):
         script = (
             "p = I + '/g'\nf = open(p, 'wb'); f.write(d); f.close()\n"

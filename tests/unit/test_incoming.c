@@ -2,7 +2,7 @@
 /*
  * When a staged file is committed, what is refused, and writers that are killed.
  */
-#include "play.h"
+#include "fake_backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(incoming, .init = play_setup, .fini = play_teardown, .timeout = 60);
+TestSuite(incoming, .init = fake_setup, .fini = fake_teardown, .timeout = 60);
 
 /* ---- When it commits ---------------------------------------------------------------------- */
 

@@ -3,14 +3,14 @@
  * Names that appear otherwise than by a request for them, which is nothing that the kernel could
  * have seen when it looked a name up for somebody else, and checked what he may do.
  */
-#include "play.h"
+#include "fake_backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(owners, .init = play_setup, .fini = play_teardown, .timeout = 60);
+TestSuite(owners, .init = fake_setup, .fini = fake_teardown, .timeout = 60);
 
 /* Thread 8 is another user's than 7. */
 static struct tdfs_caller ben(void)
@@ -84,7 +84,7 @@ static void by_write_after_the_publish(void)
 static void (*const ways[])(void) = { by_recovery, by_open_of_what_is_published,
 				      by_write_after_the_publish };
 
-#define FOR_EACH_WAY for (size_t way = 0; way < 3; play_teardown(), play_setup(), way++)
+#define FOR_EACH_WAY for (size_t way = 0; way < 3; fake_teardown(), fake_setup(), way++)
 
 static void appear(size_t way)
 {

@@ -2,7 +2,7 @@
 /*
  * What one user may have of what all share.
  */
-#include "play.h"
+#include "fake_backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #define OTHER 2000
 
-TestSuite(incoming_quota, .init = play_setup, .fini = play_teardown, .timeout = 60);
+TestSuite(incoming_quota, .init = fake_setup, .fini = fake_teardown, .timeout = 60);
 
 static int try_create(uid_t uid, const char *name, struct tdfs_handle **handle)
 {

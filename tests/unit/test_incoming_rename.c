@@ -3,7 +3,7 @@
  * Names in incoming/, recent names, what comes after a commit, two at once, and the ends of a
  * mount.
  */
-#include "play.h"
+#include "fake_backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 #include "proc/process.h"
 
-TestSuite(incoming_names, .init = play_setup, .fini = play_teardown, .timeout = 60);
+TestSuite(incoming_names, .init = fake_setup, .fini = fake_teardown, .timeout = 60);
 
 static pthread_t thread;
 static int second_answer;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What cannot be seen in /proc is no acknowledgement: closes whose scan fails, or shows nothing. */
-#include "play.h"
+#include "fake_backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
-TestSuite(incoming_unseen, .init = play_setup, .fini = play_teardown, .timeout = 60);
+TestSuite(incoming_unseen, .init = fake_setup, .fini = fake_teardown, .timeout = 60);
 
 /* A close that could not be judged: refused, listed with its reason, and not committed behind the
  * writer's back afterwards. */

@@ -94,7 +94,7 @@ class Vacuumed(Clients, test_writers.TwoClients):
                 fcntl.flock(two, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-class Adopted(Clients):
+class Recovered(Clients):
     """What a daemon that died leaves is the next one's of the same machine, and of no other."""
 
     def as_another_machine(self):

@@ -204,7 +204,7 @@ class NoHardLinks(TestCase):
         self.assertFalse((table / stray).exists())
         self.assertEqual(self.tinydelta("read", table).out, b'{"id":1}\n')
 
-    def test_drops_and_adoption(self):
+    def test_staging_and_recovery(self):
         table = places.nolink(self) / "table"
         self.tinydelta("create", table, "id:int")
         point = self.path("mnt")

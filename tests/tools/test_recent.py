@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Published names under load: their writers find them for a moment, strangers never do, and a name
+"""Names of committed files under load: their writers find them for a moment, others never do, and a name
 can be dropped again at once, any number of times."""
 
 import os
@@ -12,7 +12,7 @@ from drops import PYTHON, Drops
 WRITERS, ROUNDS = 4, 100
 SHARES = 15  # of one name, each
 
-# Drops a file again and again. After each it says so, and waits for what a stranger has seen.
+# Drops a file again and again. After each it says so, and waits for what another user has seen.
 WRITER = """
 import os, sys
 path, rounds, base = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -29,8 +29,8 @@ for i in range(rounds):
 """
 
 
-class Ghosts(Drops):
-    def stranger(self, path, writer, wrong):
+class RecentNames(Drops):
+    def other_user(self, path, writer, wrong):
         """Looks for the name in every way, each time the writer has published it."""
         folder, name = os.path.split(path)
         for _ in range(ROUNDS):
@@ -66,7 +66,7 @@ class Ghosts(Drops):
             )
             self.kill_later(writer)
             writers.append(writer)
-            threads.append(threading.Thread(target=self.stranger, args=(path, writer, wrong)))
+            threads.append(threading.Thread(target=self.other_user, args=(path, writer, wrong)))
             threads[-1].start()
         for thread in threads:
             thread.join(harness.SOON)
@@ -110,7 +110,7 @@ class Ghosts(Drops):
             "for i in range(50):\n"
             "    f = os.open(path, os.O_CREAT | os.O_WRONLY); os.write(f, b'{\"id\":%d}\\n' % i); os.close(f)\n"
             "    st = os.stat(path); subprocess.run(['cp', source, path], check=True)\n"
-            "    assert not os.path.exists(path)  # the name was the stranger's last\n"
+            "    assert not os.path.exists(path)  # the name was the other's last\n"
         )
         theirs = self.row()
         self.ok([PYTHON, "-c", code, self.incoming / "x", self.file(theirs)])
@@ -128,5 +128,5 @@ class Ghosts(Drops):
         self.assertCommitted(*(b'{"id":%d}\n' % i for i in range(20)))
 
 
-class GhostsSingleThreaded(Ghosts):
+class RecentNamesSingleThreaded(RecentNames):
     arguments = ("-s",)

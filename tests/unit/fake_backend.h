@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef PLAY_H
-#define PLAY_H
+#ifndef FAKE_BACKEND_H
+#define FAKE_BACKEND_H
 
-/* A world for incoming/, played by the test; play.c has it. Include it after criterion. */
+/* The fake backend of incoming/; fake_backend.c has it. Include it after criterion. */
 
 #include <criterion/criterion.h>
 
@@ -10,9 +10,9 @@
 
 #define FIRST (UINT64_C(1) << 62) /* the first inode number */
 
-#define PLAY_JOBS 16
+#define FAKE_JOBS 16
 
-struct play_job {
+struct fake_job {
 	void (*run)(void *);
 	void *argument;
 };
@@ -43,7 +43,7 @@ struct world {
 	bool all_processes; /* it looked at */
 	bool renames;	    /* the last commit did */
 	unsigned prepared;
-	struct play_job jobs[PLAY_JOBS]; /* in the background: run_jobs() */
+	struct fake_job jobs[FAKE_JOBS]; /* in the background: run_jobs() */
 	unsigned n_jobs;
 };
 
@@ -51,11 +51,11 @@ extern struct world world;
 extern struct tdfs_incoming *in;
 
 void run_jobs(void);
-void play_setup(void);
-void play_teardown(void);
+void fake_setup(void);
+void fake_teardown(void);
 /* A file that a dead daemon left; NULL: without a reason. */
 void recover_leftovers(const char *name, const char *text, const char *reason);
-int play_create(void *context, const char *name, void **file, int *fd);
+int fake_create(void *context, const char *name, void **file, int *fd);
 
 /* Requests of the thread `tid`, whose process has that number too. */
 struct tdfs_caller who(pid_t tid);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A world for incoming/: the disk, the commit, the clock and /proc, played; and requests as the
+ * The fake backend of incoming/: the disk, the commit, the clock and /proc; and requests as the
  * kernel sends them.
  */
-#include "play.h"
+#include "fake_backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,12 +26,12 @@ struct world world;
 
 struct tdfs_incoming *in;
 
-static int64_t play_now(void *context)
+static int64_t fake_now(void *context)
 {
 	return world.now;
 }
 
-int play_create(void *context, const char *name, void **file, int *fd)
+int fake_create(void *context, const char *name, void **file, int *fd)
 {
 	struct staged *staged = calloc(1, sizeof *staged);
 
@@ -45,7 +45,7 @@ int play_create(void *context, const char *name, void **file, int *fd)
 	return 0;
 }
 
-static int play_detach(void *context, void *file)
+static int fake_detach(void *context, void *file)
 {
 	struct staged *staged = file;
 	int fd = staged->lent;
@@ -55,7 +55,7 @@ static int play_detach(void *context, void *file)
 	return fd;
 }
 
-static int play_open(void *context, void *file, int *fd)
+static int fake_open(void *context, void *file, int *fd)
 {
 	struct staged *staged = file;
 
@@ -67,29 +67,29 @@ static int play_open(void *context, void *file, int *fd)
 	return 0;
 }
 
-static void play_own(void *context, void *file, uid_t uid, gid_t gid, mode_t mode)
+static void fake_own(void *context, void *file, uid_t uid, gid_t gid, mode_t mode)
 {
 	snprintf(world.owned, sizeof world.owned, "%s %u:%u %o", ((struct staged *)file)->name,
 		 (unsigned)uid, (unsigned)gid, (unsigned)mode);
 }
 
-static void play_reason(void *context, void *file, const char *reason)
+static void fake_reason(void *context, void *file, const char *reason)
 {
 	snprintf(world.reason, sizeof world.reason, "%s", reason);
 }
 
-static int play_rename(void *context, void *file, const char *name)
+static int fake_rename(void *context, void *file, const char *name)
 {
 	snprintf(((struct staged *)file)->name, 256, "%s", name);
 	return 0;
 }
 
-static void play_remove(void *context, void *file)
+static void fake_remove(void *context, void *file)
 {
 	((struct staged *)file)->removed = true;
 }
 
-static void play_free(void *context, void *file)
+static void fake_free(void *context, void *file)
 {
 	struct staged *staged = file;
 
@@ -110,28 +110,28 @@ static void tell(const char *what, uint64_t number)
 		 (unsigned)number);
 }
 
-static uint64_t play_generation(void *context, void *file)
+static uint64_t fake_generation(void *context, void *file)
 {
 	return ((struct staged *)file)->generation;
 }
 
-static void play_written(void *context, void *file, uint64_t generation, const void *bytes,
+static void fake_written(void *context, void *file, uint64_t generation, const void *bytes,
 			 size_t size, uint64_t at)
 {
 	cr_expect_eq(generation, ((struct staged *)file)->generation, "no cut came in between");
 	tell("written", at);
 }
 
-static void play_cut(void *context, void *file, uint64_t size)
+static void fake_cut(void *context, void *file, uint64_t size)
 {
 	((struct staged *)file)->generation++;
 	tell("cut", size);
 }
 
-static bool play_background(void *context, uid_t uid, void (*run)(void *), void *argument)
+static bool fake_background(void *context, uid_t uid, void (*run)(void *), void *argument)
 {
-	cr_assert_lt(world.n_jobs, PLAY_JOBS);
-	world.jobs[world.n_jobs++] = (struct play_job){ run, argument };
+	cr_assert_lt(world.n_jobs, FAKE_JOBS);
+	world.jobs[world.n_jobs++] = (struct fake_job){ run, argument };
 	return true;
 }
 
@@ -142,14 +142,14 @@ void run_jobs(void)
 	world.n_jobs = 0;
 }
 
-static void play_prepare(void *context, void *file)
+static void fake_prepare(void *context, void *file)
 {
 	if (world.during_prepare)
 		world.during_prepare();
 	world.prepared++;
 }
 
-static int play_commit(void *context, void *file, const char *source, uid_t uid, bool renames,
+static int fake_commit(void *context, void *file, const char *source, uid_t uid, bool renames,
 		       tdl_error *error)
 {
 	size_t have = strlen(world.committed);
@@ -176,7 +176,7 @@ static int play_commit(void *context, void *file, const char *source, uid_t uid,
 	return world.code;
 }
 
-static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
+static bool fake_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 {
 	if (!world.in_time || world.lost > 0) {
 		world.lost -= world.lost > 0;
@@ -214,55 +214,55 @@ static bool play_scan(void *context, uid_t uid, struct tdfs_scan *scan)
 	return true;
 }
 
-static void play_find(void *context, uint64_t ino, uid_t uid, pid_t tid)
+static void fake_find(void *context, uint64_t ino, uid_t uid, pid_t tid)
 {
 }
 
-static void play_wait(void *context, unsigned ms)
+static void fake_wait(void *context, unsigned ms)
 {
 	world.now += ms;
 	if (world.waits > 0 && --world.waits == 0)
 		world.held = false;
 }
 
-static void play_needs_expiry(void *context)
+static void fake_needs_expiry(void *context)
 {
 }
 
-static void play_log(void *context, uid_t uid, const char *name, const char *text)
+static void fake_log(void *context, uid_t uid, const char *name, const char *text)
 {
 	snprintf(world.logged, sizeof world.logged, "%s: %s", name ? name : "", text);
 }
 
-static int play_errno(const tdl_error *error)
+static int fake_errno(const tdl_error *error)
 {
 	return error->code == TDL_ERR_SCHEMA ? EINVAL : error->code ? EIO : 0;
 }
 
-void play_setup(void)
+void fake_setup(void)
 {
 	struct tdfs_backend backend = { .limits = &world.limits,
-					.now = play_now,
-					.create = play_create,
-					.rename = play_rename,
-					.remove = play_remove,
-					.detach = play_detach,
-					.open = play_open,
-					.own = play_own,
-					.reason = play_reason,
-					.free = play_free,
-					.generation = play_generation,
-					.written = play_written,
-					.cut = play_cut,
-					.commit = play_commit,
-					.background = play_background,
-					.prepare = play_prepare,
-					.scan = play_scan,
-					.find = play_find,
-					.wait = play_wait,
-					.needs_expiry = play_needs_expiry,
-					.log = play_log,
-					.to_errno = play_errno };
+					.now = fake_now,
+					.create = fake_create,
+					.rename = fake_rename,
+					.remove = fake_remove,
+					.detach = fake_detach,
+					.open = fake_open,
+					.own = fake_own,
+					.reason = fake_reason,
+					.free = fake_free,
+					.generation = fake_generation,
+					.written = fake_written,
+					.cut = fake_cut,
+					.commit = fake_commit,
+					.background = fake_background,
+					.prepare = fake_prepare,
+					.scan = fake_scan,
+					.find = fake_find,
+					.wait = fake_wait,
+					.needs_expiry = fake_needs_expiry,
+					.log = fake_log,
+					.to_errno = fake_errno };
 
 	memset(&world, 0, sizeof world);
 	world.in_time = true;
@@ -281,12 +281,12 @@ void recover_leftovers(const char *name, const char *text, const char *reason)
 	void *file;
 	int fd;
 
-	play_create(NULL, name, &file, &fd);
+	fake_create(NULL, name, &file, &fd);
 	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 	tdfs_incoming_recover(in, file, fd, &left);
 }
 
-void play_teardown(void)
+void fake_teardown(void)
 {
 	run_jobs();
 	tdfs_incoming_unmake(in);
