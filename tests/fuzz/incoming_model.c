@@ -40,6 +40,7 @@ struct file {
 			     it */
 	uint64_t writers; /* those of them since its last recent name ended */
 	bool unwatched;	  /* whether who closed it has it still could not be seen, once */
+	bool doubted;	  /* what came in between may have been refused with it */
 	int code;	  /* of its last commit */
 	unsigned refused_at; /* that was refused: the open files then; 0: it was not */
 };
@@ -317,6 +318,7 @@ void model_wrote(const struct process *process, const struct open_file *open, co
 	if (file->committed)
 		next_part(file);
 	at = (size_t)(offset - file->base);
+	file->doubted = false;
 	file->touched = true;
 	file->implicit = file->silent = false;
 	befriend(file, process);
@@ -429,6 +431,8 @@ void model_closed(const struct process *process, const struct open_file *open, i
 		file->spoilt = true;
 		if (alone && !file->committed && file->touched)
 			refused(file);
+		else
+			file->doubted = true;
 	}
 	must(answer == 0 || file->spoilt || world.closing, "a close fails for a reason");
 	if (!alone)
@@ -440,7 +444,7 @@ void model_closed(const struct process *process, const struct open_file *open, i
 		     "a close that failed has committed nothing");
 	else if (world.slows == 0 && !file->committed && !file->gone && file->name[0] != '\0' &&
 		 is_ordinary(file->name) && file->size > 0 && file->touched && !is_blank(file) &&
-		 !file->killed && !file->failed && !file->unwatched)
+		 !file->killed && !file->failed && !file->unwatched && !file->doubted)
 		must(world_holds(file->ino, 0) || world_is_unclosed(file->ino),
 		     "the last close commits");
 }
@@ -627,7 +631,7 @@ void model_committed(const char *bytes, size_t n, int code)
 	if (code != TDL_OK && code != TDL_ERR_PUBLISHED)
 		return;
 	file->committed = true;
-	file->unwatched = false;
+	file->unwatched = file->doubted = false;
 	file->when = world.now;
 	for (size_t at = 0; at + ROW <= n; at += ROW) {
 		unsigned row;

@@ -9,6 +9,7 @@ import sys
 
 import harness
 from dropping import DropCase
+from harness import TestCase
 from users import NOBODY, UserCase
 
 WRITER = 64001
@@ -22,6 +23,7 @@ class Unseen(DropCase):
     wrapper = ("setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace")
     says = HIDDEN
     table_user = 0
+    numbered = True  # requests tell which process they are from
 
     def setUp(self):
         self.prepare()
@@ -62,13 +64,15 @@ class Unseen(DropCase):
         self.refused("cat $S/bad > $I/x")
         self.assertListed()
 
+    GROUPS = (
+        "(cat $S/s1; cat $S/s1; cat $S/s1) > $I/x",
+        "{ cat $S/s1; cat $S/s1; cat $S/s1; } > $I/x",
+        "(cat $S/s1; (cat $S/s1); sh -c 'cat $S/s1') > $I/x",
+    )
+    USED_BY_OTHERS = "exec 3> $I/x; cat $S/s1 >&3; cat $S/s1 >&3; cat $S/s1 >&3; exec 3>&-"
+
     def test_a_group_is_one_commit(self):
-        for script in (
-            "(cat $S/s1; cat $S/s1; cat $S/s1) > $I/x",
-            "{ cat $S/s1; cat $S/s1; cat $S/s1; } > $I/x",
-            "(cat $S/s1; (cat $S/s1); sh -c 'cat $S/s1') > $I/x",
-            "exec 3> $I/x; cat $S/s1 >&3; cat $S/s1 >&3; cat $S/s1 >&3; exec 3>&-",
-        ):
+        for script in (*self.GROUPS, *([self.USED_BY_OTHERS] if self.numbered else [])):
             with self.subTest(script=script):
                 with self.grows(1, 3):
                     self.as_writer(script)
@@ -267,3 +271,55 @@ class Hidepid(Unseen):
         self.addCleanup(harness.run, ["umount", "-l", "/proc"])
 
     test_killed_writers = None  # how a process ended is not to be seen then
+
+
+class OtherProc(Unseen):
+    """In a process namespace of its own, with the /proc of another one, which tells it nothing."""
+
+    wrapper = ("unshare", "--pid", "--fork", "--kill-child")
+    says = "writers cannot be watched: /proc is not that of this process"
+    numbered = False
+
+    test_killed_writers = None
+
+    def test_the_opener_lets_others_use_it_first(self):
+        """Nothing tells the first of them from the opener: two commits, and no row less."""
+        self.as_writer(self.USED_BY_OTHERS)
+        self.commits_soon(2, 3)
+        self.assertListed()
+
+
+class Container(TestCase):
+    """Daemon and writers in a process namespace with its own /proc: all is as without one."""
+
+    needs_fuse = True
+
+    def test_what_is_seen_there(self):
+        self.require_root()
+        script = r"""
+        set -e
+        cd "$1"
+        "$2" table mnt
+        [ "$(ps -e | wc -l)" -lt 20 ]
+        (cat s1; sleep .1; sh -c "cat s1") > mnt/incoming/group
+        [ "$(ls mnt | grep -c '^v')" = 2 ]
+        ! cp bad mnt/incoming/bad 2> bad.err
+        grep -q "Invalid argument" bad.err
+        sh -c 'exec 3> mnt/incoming/killed; cat s1 >&3; kill -9 $$' || true
+        ls mnt/incoming | tr '\n' ' '
+        grep -q "was killed by signal 9" mnt/incoming/killed.error
+        python3 -c 'import os; f = os.open("mnt/incoming/held", os.O_CREAT | os.O_WRONLY); os.write(f, b"{\"i\":1}\n")
+g = os.dup(f); os.close(f); assert "held" in os.listdir("mnt/incoming"); os.close(g)
+assert "held" not in os.listdir("mnt/incoming")'
+        umount mnt
+        """
+        for name, text in (("s1", b'{"i":1}\n'), ("bad", b'{"i":"x"}\n')):
+            self.file(text, name)
+        self.table("i:int", name="table")
+        self.path("mnt").mkdir()
+        said = self.ok([
+            "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script,
+            "sh", self.scratch, harness.program("tinydeltafs"),
+        ]).text.split()  # fmt: skip
+        self.assertEqual(said, ["bad", "bad.error", "killed", "killed.error"])
+        self.assertEqual(self.versions(self.scratch / "table"), [0, 1, 2])
