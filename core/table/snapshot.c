@@ -17,7 +17,10 @@ struct tdl_snapshot {
 	tdl_table *table;
 	tdl__version version;
 	tdl_version_info info;
+	_Atomic uint64_t size; /* of data.jsonl; UNRESOLVED: not asked for yet */
 };
+
+#define UNRESOLVED UINT64_MAX
 
 /* A data file of a snapshot, by its position. */
 struct piece {
@@ -49,6 +52,7 @@ int tdl_snapshot_open(tdl_table *table, int64_t version, tdl_snapshot **out, tdl
 	if (r < 0)
 		return r;
 	atomic_init(&snapshot->refs, 1);
+	atomic_init(&snapshot->size, UNRESOLVED);
 	snapshot->table = table;
 	tdl__table_ref(table);
 	*out = tdl__steal(snapshot);
@@ -172,13 +176,19 @@ int tdl_snapshot_size(tdl_snapshot *snapshot, uint64_t *size, tdl_error *error)
 {
 	tdl__history *history = &snapshot->table->history;
 	const tdl__version *version = &snapshot->version;
-	int r = resolve_eol(snapshot, version->files, error);
+	int r;
 
+	/* Once resolved it stays, and every end of line with it: a read asks for it each time. */
+	*size = atomic_load(&snapshot->size);
+	if (*size != UNRESOLVED)
+		return 0;
+	r = resolve_eol(snapshot, version->files, error);
 	if (r < 0)
 		return r;
 	pthread_rwlock_rdlock(&history->lock);
 	*size = tdl__filelist_offset(&history->files, version->list, version->files);
 	pthread_rwlock_unlock(&history->lock);
+	atomic_store(&snapshot->size, *size);
 	return 0;
 }
 
@@ -276,7 +286,8 @@ static int find_piece(tdl_snapshot *snapshot, uint64_t index, struct piece *piec
 
 	if (r < 0)
 		return r;
-	r = resolve_eol(snapshot, index + 1, error);
+	if (atomic_load(&snapshot->size) == UNRESOLVED)
+		r = resolve_eol(snapshot, index + 1, error);
 	if (r < 0)
 		return r;
 	pthread_rwlock_rdlock(&history->lock);

@@ -7,7 +7,8 @@
 
 /*
  * What the answers about the read-only tree share. A node's inode number was given out by
- * us, but may be years old (NFS), so each request starts with tdfs_node_of().
+ * us, but may be years old (NFS), so each request of a name or node starts with tdfs_node_of(); an
+ * open file knows what it is of.
  */
 
 /* False where there can be no such node; then the request has been answered. */

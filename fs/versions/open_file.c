@@ -11,9 +11,10 @@
 
 struct tdfs_reader {
 	struct tdfs_reader *previous, *next; /* under the lock of all */
-	tdl_table *growing;		     /* of history.jsonl; borrowed */
-	tdl_snapshot *snapshot;		     /* of a version */
-	char *text;			     /* of a record */
+	struct tdfs_node node;
+	tdl_table *growing;	/* of history.jsonl; borrowed */
+	tdl_snapshot *snapshot; /* of a version */
+	char *text;		/* of a record */
 	size_t length;
 };
 
@@ -64,6 +65,7 @@ int tdfs_reader_open(struct tdfs_readers *readers, const struct tdfs_tree *tree,
 		snprintf(error->message, sizeof error->message, "out of memory");
 		return error->code;
 	}
+	reader->node = node;
 	if (node.kind == TDFS_RECORDS && tree->only < 0) {
 		reader->growing = tree->table;
 		result = 0;
@@ -102,6 +104,11 @@ void tdfs_reader_close(struct tdfs_readers *readers, struct tdfs_reader *reader)
 bool tdfs_reader_grows(const struct tdfs_reader *reader)
 {
 	return reader->growing != NULL;
+}
+
+struct tdfs_node tdfs_reader_node(const struct tdfs_reader *reader)
+{
+	return reader->node;
 }
 
 tdl_snapshot *tdfs_reader_snapshot(const struct tdfs_reader *reader)

@@ -24,6 +24,9 @@ void tdfs_reader_close(struct tdfs_readers *readers, struct tdfs_reader *reader)
 /* Whether what it reads can become more: the kernel must keep none of it. */
 bool tdfs_reader_grows(const struct tdfs_reader *reader);
 
+/* What it was opened as. */
+struct tdfs_node tdfs_reader_node(const struct tdfs_reader *reader);
+
 /* The version that it reads; borrowed; NULL for anything else. */
 tdl_snapshot *tdfs_reader_snapshot(const struct tdfs_reader *reader);
 

@@ -68,14 +68,12 @@ void tdfs_tree_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 /* A read that is left to another thread. */
 struct later {
 	fuse_req_t req;
-	struct tdfs_node node;
 	struct tdfs_reader *reader;
 	size_t size;
 	uint64_t offset;
 };
 
-static void read_now(fuse_req_t req, struct tdfs_node node, struct tdfs_reader *reader, size_t size,
-		     uint64_t offset)
+static void read_now(fuse_req_t req, struct tdfs_reader *reader, size_t size, uint64_t offset)
 {
 	struct tdfs_buffers *buffers = tdfs_of(req)->buffers;
 	tdl_error error;
@@ -88,7 +86,7 @@ static void read_now(fuse_req_t req, struct tdfs_node node, struct tdfs_reader *
 		return;
 	}
 	if (tdfs_reader_read(reader, buffer, size, offset, &got, &error) < 0)
-		tdfs_answer_error(req, node, NULL, &error);
+		tdfs_answer_error(req, tdfs_reader_node(reader), NULL, &error);
 	else
 		fuse_reply_buf(req, buffer, got);
 	tdfs_buffers_put(buffers, buffer);
@@ -98,7 +96,7 @@ static void read_later(void *argument)
 {
 	struct later *later = argument;
 
-	read_now(later->req, later->node, later->reader, later->size, later->offset);
+	read_now(later->req, later->reader, later->size, later->offset);
 	free(later);
 }
 
@@ -119,36 +117,32 @@ void tdfs_tree_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		    struct fuse_file_info *fi)
 {
 	struct tdfs_gate *gate = tdfs_of(req)->gate;
-	struct tdfs_node node;
 	bool entered;
 
-	if (!tdfs_node_of(req, ino, &node))
-		return;
+	(void)ino;
 	/* The kernel asks for no more than the session allows; less would be taken for the end. */
 	if (offset < 0 || size > TDFS_BUFFER_SIZE) {
 		fuse_reply_err(req, EINVAL);
 		return;
 	}
 	entered = tdfs_gate_enter(gate, 1);
-	if (!entered && leave_to_another(gate, &(struct later){ req, node, reader_of(fi), size,
-								(uint64_t)offset }))
+	if (!entered &&
+	    leave_to_another(gate, &(struct later){ req, reader_of(fi), size, (uint64_t)offset }))
 		return;
-	read_now(req, node, reader_of(fi), size, (uint64_t)offset);
+	read_now(req, reader_of(fi), size, (uint64_t)offset);
 	if (entered)
 		tdfs_gate_leave(gate);
 }
 
 void tdfs_tree_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	tdl_snapshot *snapshot = tdfs_reader_snapshot(reader_of(fi));
-	struct tdfs_node node;
+	struct tdfs_reader *reader = reader_of(fi);
+	tdl_snapshot *snapshot = tdfs_reader_snapshot(reader);
 	tdl_error error;
 
-	if (!tdfs_node_of(req, ino, &node))
-		return;
 	if (snapshot &&
 	    tdfs_passthrough_check(tdfs_of(req)->passthrough, ino, snapshot, &error) < 0)
-		tdfs_answer_error(req, node, NULL, &error);
+		tdfs_answer_error(req, tdfs_reader_node(reader), NULL, &error);
 	else
 		fuse_reply_err(req, 0);
 }

@@ -255,21 +255,41 @@ int tdfs_tree_render(const struct tdfs_tree *tree, struct tdfs_node node, char *
 	return tdl_table_version_json(tree->table, node.version, text, length, error);
 }
 
+static int check_size(uint64_t bytes, off_t *size, tdl_error *error)
+{
+	if (bytes > INT64_MAX) {
+		*error = (tdl_error){ .code = TDL_ERR_IO, .os_error = EOVERFLOW, .version = -1 };
+		snprintf(error->message, sizeof error->message, "larger than a file can be");
+		return error->code;
+	}
+	*size = (off_t)bytes;
+	return 0;
+}
+
+/* Size and time of a version's rows. */
+static int stat_data(const struct tdfs_tree *tree, struct tdfs_node node, off_t *size,
+		     int64_t *time, tdl_error *error)
+{
+	tdl_snapshot *snapshot;
+	uint64_t bytes;
+	int result = tdfs_tree_open_data(tree, node, &snapshot, &bytes, error);
+
+	if (result < 0)
+		return result;
+	*time = tdl_snapshot_info(snapshot)->time;
+	tdl_snapshot_unref(snapshot);
+	return check_size(bytes, size, error);
+}
+
 static int file_size(const struct tdfs_tree *tree, struct tdfs_node node, off_t *size,
 		     tdl_error *error)
 {
-	tdl_snapshot *snapshot;
 	uint64_t bytes;
 	size_t length;
 	char *text;
 	int result;
 
-	if (node.kind == TDFS_DATA) {
-		result = tdfs_tree_open_data(tree, node, &snapshot, &bytes, error);
-		if (result < 0)
-			return result;
-		tdl_snapshot_unref(snapshot);
-	} else if (node.kind == TDFS_RECORDS) {
+	if (node.kind == TDFS_RECORDS) {
 		bytes = tdl_table_history_size(tree->table);
 	} else {
 		result = tdfs_tree_render(tree, node, &text, &length, error);
@@ -278,13 +298,35 @@ static int file_size(const struct tdfs_tree *tree, struct tdfs_node node, off_t 
 		free(text);
 		bytes = length;
 	}
-	if (bytes > INT64_MAX) {
-		*error = (tdl_error){ .code = TDL_ERR_IO, .os_error = EOVERFLOW, .version = -1 };
-		snprintf(error->message, sizeof error->message, "larger than a file can be");
-		return error->code;
-	}
-	*size = (off_t)bytes;
-	return 0;
+	return check_size(bytes, size, error);
+}
+
+/* Time, and of files size, of all that is not a version's rows. */
+static int stat_other(const struct tdfs_tree *tree, struct tdfs_node node, off_t *size,
+		      int64_t *time, bool *readable, tdl_error *error)
+{
+	bool directory = kinds[node.kind].directory;
+	tdl_version_info info;
+	int64_t dated;
+	int result = 0;
+
+	if (!is_shown(tree, node))
+		result = not_found(error);
+	else if (node.kind == TDFS_ROOT && tree->only >= 0)
+		node.version = tree->only;
+	else if (kinds[node.kind].numbered)
+		result = find_version(tree, node.version, readable, error);
+	else
+		result = newest_readable(tree, &node.version, error);
+	if (result < 0)
+		return result;
+	/* A directory of a version that cannot be read is there, without a time of its own. */
+	dated = *readable || !directory ? node.version : tdl_table_head(tree->table);
+	result = tdl_table_version_info(tree->table, dated, &info, error);
+	if (result < 0)
+		return result;
+	*time = info.time;
+	return directory ? 0 : file_size(tree, node, size, error);
 }
 
 static int system_error(tdl_error *error, const char *what)
@@ -367,27 +409,13 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 		   enum tdfs_lasting *lasting, tdl_error *error)
 {
 	bool directory = kinds[node.kind].directory, readable = true;
-	tdl_version_info info;
 	struct stat table;
 	off_t size = 0;
-	int64_t dated;
-	int result = 0;
+	int64_t time;
+	int result = node.kind == TDFS_DATA
+			     ? stat_data(tree, node, &size, &time, error)
+			     : stat_other(tree, node, &size, &time, &readable, error);
 
-	if (!is_shown(tree, node))
-		result = not_found(error);
-	else if (node.kind == TDFS_ROOT && tree->only >= 0)
-		node.version = tree->only;
-	else if (kinds[node.kind].numbered)
-		result = find_version(tree, node.version, &readable, error);
-	else
-		result = newest_readable(tree, &node.version, error);
-	if (result < 0)
-		return result;
-	/* A directory of a version that cannot be read is there, without a time of its own. */
-	dated = readable || !directory ? node.version : tdl_table_head(tree->table);
-	result = tdl_table_version_info(tree->table, dated, &info, error);
-	if (result == 0 && !directory)
-		result = file_size(tree, node, &size, error);
 	if (result < 0)
 		return result;
 	if (fstat(tdl_table_fd(tree->table), &table) < 0)
@@ -401,7 +429,7 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 		.st_blksize = directory ? 4096 : 128 << 10,
 	};
 	tdfs_tree_own(tree, &table, directory ? 0555 : 0444, st);
-	st->st_mtim = st->st_ctim = st->st_atim = commit_time(info.time);
+	st->st_mtim = st->st_ctim = st->st_atim = commit_time(time);
 	if (kinds[node.kind].numbered)
 		*lasting = readable ? TDFS_FOR_EVER : TDFS_NOW;
 	else if (node.kind == TDFS_RECORDS) /* the kernel takes a size that it knows for the end */
