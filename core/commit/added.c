@@ -22,41 +22,34 @@ static void part_name(char out[PART_NAME_MAX], const char *hex)
 	snprintf(out, PART_NAME_MAX, "part-%.32s.jsonl", hex);
 }
 
-static uint64_t *added_slot(const tdl__added *added, const tdl__filelist *files,
-			    const tdl__file_key *key)
+static struct tdl__slot *find_name(const tdl__added *added, const tdl__filelist *files,
+				   const tdl__file_key *key)
 {
-	size_t mask = added->slot_count - 1, at = tdl__file_key_hash(key) & mask;
+	struct tdl__slot *slot = tdl__hashmap_first(&added->names, tdl__file_key_hash(key));
 
-	for (; added->slots[at] != 0; at = (at + 1) & mask) {
-		tdl__file_key other = tdl__filelist_key(files, added->slots[at] - 1);
+	for (; slot; slot = tdl__hashmap_next(&added->names, slot)) {
+		tdl__file_key other = tdl__filelist_key(files, slot->value - 1);
 
 		if (tdl__file_key_equal(key, &other))
-			break;
+			return slot;
 	}
-	return &added->slots[at];
+	return NULL;
 }
 
 /* With the history's read lock held. */
 static bool read_on(tdl__added *added, const tdl__filelist *files)
 {
-	size_t want = 1024;
-
-	while (want < 2 * files->count)
-		want *= 2;
-	if (want > added->slot_count) {
-		uint64_t *slots = calloc(want, sizeof *slots);
-
-		if (!slots)
-			return false;
-		free(added->slots);
-		added->slots = slots;
-		added->slot_count = want;
-		added->seen = 0;
-	}
+	/* All are there at once, as a rule, each of another name. */
+	if (!tdl__hashmap_reserve(&added->names, files->count))
+		return false;
 	for (; added->seen < files->count; added->seen++) {
 		tdl__file_key key = tdl__filelist_key(files, added->seen);
+		struct tdl__slot *slot = find_name(added, files, &key);
 
-		*added_slot(added, files, &key) = added->seen + 1;
+		if (slot)
+			slot->value = added->seen + 1;
+		else
+			tdl__hashmap_put(&added->names, tdl__file_key_hash(&key), added->seen + 1);
 	}
 	return true;
 }
@@ -80,10 +73,11 @@ static int find_recorded(tdl__added *added, const char *hex, struct recorded *re
 	pthread_rwlock_rdlock(&history->lock);
 	room = read_on(added, &history->files);
 	if (room) {
-		uint64_t index = *added_slot(added, &history->files, &key);
+		const struct tdl__slot *slot = find_name(added, &history->files, &key);
 
-		if (index > 0) {
-			index--;
+		if (slot) {
+			uint64_t index = slot->value - 1;
+
 			recorded->known = true;
 			recorded->size = tdl__filelist_size(&history->files, index);
 			recorded->has_crc = (history->files.flags[index] & TDL__FILE_HAS_CRC) != 0;
@@ -178,6 +172,6 @@ int tdl__added_mend(tdl__added *added, int dir, const char *name, bool *mended, 
 
 void tdl__added_clear(tdl__added *added)
 {
-	free(added->slots);
+	tdl__hashmap_clear(&added->names);
 	*added = (tdl__added){ 0 };
 }

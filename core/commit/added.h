@@ -3,6 +3,7 @@
 #define TDL_ADDED_H
 
 #include "commit/staging.h"
+#include "util/hashmap.h"
 
 /*
  * Which data files any commit ever added, to be asked about many staged files: made in one pass
@@ -10,9 +11,8 @@
  */
 typedef struct tdl__added {
 	tdl_table *table;
-	uint64_t *slots; /* files by name: open addressing, index + 1, 0 free */
-	size_t slot_count;
-	uint64_t seen; /* files of the history that are in it */
+	tdl__hashmap names; /* files by name: their index + 1, the last one of each name */
+	uint64_t seen;	    /* files of the history that are in it */
 } tdl__added;
 
 enum tdl__fate {

@@ -15,6 +15,7 @@
 #include "sys.h"
 #include "util/buf.h"
 #include "util/crc32c.h"
+#include "util/hashmap.h"
 #include "util/simd.h"
 
 /* Of the text that names the versions of a file, and for how many files it does so. */
@@ -34,8 +35,7 @@ struct data {
 	struct tdl__check *check;
 	struct item *items;
 	size_t count, cap;
-	uint64_t *slots; /* items by what the log says of them: their number + 1, 0 free */
-	size_t slot_count;
+	tdl__hashmap promises; /* items by what the log says of them: their number + 1 */
 };
 
 /* ---- Which versions hold a file ------------------------------------------------------------ */
@@ -115,56 +115,36 @@ static void name_versions(const struct tdl__check *check, const struct item *ite
 
 /* ---- Data files ---------------------------------------------------------------------------- */
 
-static uint64_t *item_slot(const struct data *data, const tdl__filelist *files, uint64_t index)
+static struct item *find_item(const struct data *data, const tdl__filelist *files, uint64_t index,
+			      uint64_t hash)
 {
-	tdl__file_key key = tdl__filelist_key(files, index);
-	size_t mask = data->slot_count - 1, at = tdl__file_key_hash(&key) & mask;
+	const struct tdl__slot *slot = tdl__hashmap_first(&data->promises, hash);
 
-	while (data->slots[at] != 0 &&
-	       !same_promise(files, data->items[data->slots[at] - 1].index, index))
-		at = (at + 1) & mask;
-	return &data->slots[at];
-}
-
-static bool grow_slots(struct data *data, const tdl__filelist *files)
-{
-	size_t want = data->slot_count == 0 ? 1024 : data->slot_count * 2;
-	uint64_t *slots;
-
-	if (data->count < data->slot_count / 2)
-		return true;
-	slots = calloc(want, sizeof *slots);
-	if (!slots)
-		return false;
-	free(data->slots);
-	data->slots = slots;
-	data->slot_count = want;
-	for (size_t i = 0; i < data->count; i++)
-		*item_slot(data, files, data->items[i].index) = i + 1;
-	return true;
+	for (; slot; slot = tdl__hashmap_next(&data->promises, slot))
+		if (same_promise(files, data->items[slot->value - 1].index, index))
+			return &data->items[slot->value - 1];
+	return NULL;
 }
 
 /* Notes a file where it is not noted yet. With the read lock held. */
 static bool collect_file(struct data *data, const tdl__filelist *files, uint64_t index,
 			 int64_t version)
 {
-	uint64_t *slot;
+	tdl__file_key key = tdl__filelist_key(files, index);
+	uint64_t hash = tdl__file_key_hash(&key);
+	struct item *item = find_item(data, files, index, hash);
 
-	if (!grow_slots(data, files) ||
-	    !tdl__reserve(&data->items, &data->cap, data->count + 1, sizeof *data->items))
-		return false;
-	slot = item_slot(data, files, index);
-	if (*slot != 0) {
-		struct item *item = &data->items[*slot - 1];
-
+	if (item) {
 		/* What any commit says of its bytes they have to be. */
 		if ((files->flags[item->index] & TDL__FILE_HAS_CRC) == 0)
 			item->index = index;
 		return true;
 	}
+	if (!tdl__reserve(&data->items, &data->cap, data->count + 1, sizeof *data->items) ||
+	    !tdl__hashmap_add(&data->promises, hash, data->count + 1))
+		return false;
 	data->items[data->count++] =
 		(struct item){ index, version, tdl__filelist_size(files, index) };
-	*slot = data->count;
 	data->check->total += data->items[data->count - 1].size;
 	return true;
 }
@@ -405,6 +385,6 @@ int tdl__check_data(struct tdl__check *check)
 	for (size_t i = 0; i < data.count && r == 0; i++)
 		r = check_file(check, &data.items[i]);
 	free(data.items);
-	free(data.slots);
+	tdl__hashmap_clear(&data.promises);
 	return r;
 }

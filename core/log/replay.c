@@ -19,6 +19,7 @@ static const uint32_t nowhere = UINT32_MAX;
  * The slot for a key: 0, or 1 + the position of a file with that name. While a commit is worked
  * out, `names` says where the name of each position is in the array; else the positions are those
  * of the newest list.
+ * Not a tdl__hashmap, which takes four times the memory: there may be a million files.
  */
 static uint32_t *position_slot(const tdl__history *history, const uint64_t *names,
 			       const tdl__file_key *key)

@@ -13,6 +13,7 @@
 #include "util/escape.h"
 #include "util/hash.h"
 #include "util/utf8.h"
+#include "util/util.h"
 
 static const char *const type_names[] = {
 	[TDL_INT] = "int",
@@ -60,58 +61,26 @@ char *tdl__schema_json(const tdl_schema *schema, size_t *length)
 
 /* ---- Lookup ------------------------------------------------------------------------------- */
 
-/* The slot that holds the name or the free one where it belongs. */
-static size_t *column_slot(const tdl_schema *schema, const char *name, size_t length)
+/* The number of the column with this name, from 1; 0: there is none. */
+static size_t find_column(const tdl_schema *schema, const char *name, size_t length, uint64_t hash)
 {
-	size_t i = (size_t)tdl__hash(name, length);
+	const struct tdl__slot *slot = tdl__hashmap_first(&schema->names, hash);
 
-	for (;; i++) {
-		size_t *slot = &schema->slots[i & schema->slot_mask];
-		const struct tdl__column *column;
+	for (; slot; slot = tdl__hashmap_next(&schema->names, slot)) {
+		const struct tdl__column *column = &schema->columns[slot->value - 1];
 
-		if (*slot == 0)
-			return slot;
-		column = &schema->columns[*slot - 1];
 		if (column->name_length == length && memcmp(column->name, name, length) == 0)
-			return slot;
+			return slot->value;
 	}
+	return 0;
 }
 
 ptrdiff_t tdl__schema_find(const tdl_schema *schema, const char *name, size_t length)
 {
-	if (schema->count == 0)
-		return -1;
-	return (ptrdiff_t)*column_slot(schema, name, length) - 1;
+	return (ptrdiff_t)find_column(schema, name, length, tdl__hash(name, length)) - 1;
 }
 
 /* ---- Building ----------------------------------------------------------------------------- */
-
-/* Makes room for one more column; the slots stay at most half full. */
-static bool reserve_columns(tdl_schema *schema)
-{
-	size_t room, slot_count;
-	struct tdl__column *columns;
-	size_t *slots;
-
-	if ((schema->count & (schema->count - 1)) != 0)
-		return true;
-	/* The count is 0 or a power of two: the arrays are full. */
-	room = schema->count == 0 ? 1 : schema->count * 2;
-	columns = realloc(schema->columns, room * sizeof *columns);
-	if (!columns)
-		return false;
-	schema->columns = columns;
-	slot_count = room * 2;
-	slots = calloc(slot_count, sizeof *slots);
-	if (!slots)
-		return false;
-	free(schema->slots);
-	schema->slots = slots;
-	schema->slot_mask = slot_count - 1;
-	for (size_t i = 0; i < schema->count; i++)
-		*column_slot(schema, columns[i].name, columns[i].name_length) = i + 1;
-	return true;
-}
 
 static bool make_column(struct tdl__column *column, const char *name, size_t length,
 			enum tdl_type type)
@@ -163,10 +132,12 @@ int tdl__schema_add(tdl_schema **schema, const char *name, size_t length, enum t
 			return tdl__fail_nomem(error);
 		*schema = s;
 	}
-	if (!reserve_columns(s) || !make_column(&s->columns[s->count], name, length, type))
+	if (!tdl__reserve(&s->columns, &s->cap, s->count + 1, sizeof *s->columns) ||
+	    !tdl__hashmap_reserve(&s->names, s->count + 1) ||
+	    !make_column(&s->columns[s->count], name, length, type))
 		return tdl__fail_nomem(error);
-	*column_slot(s, name, length) = s->count + 1;
 	s->count++;
+	tdl__hashmap_put(&s->names, tdl__hash(name, length), s->count);
 	return 0;
 }
 
@@ -288,7 +259,7 @@ void tdl_schema_free(tdl_schema *schema)
 		free(schema->columns[i].key);
 	}
 	free(schema->columns);
-	free(schema->slots);
+	tdl__hashmap_clear(&schema->names);
 	free(schema);
 }
 

@@ -3,6 +3,7 @@
 #define TDL_SCHEMA_H
 
 #include "tinydelta.h"
+#include "util/hashmap.h"
 
 /*
  * The columns of a table. Built once (by tdl_schema_parse() or with the builder), then immutable.
@@ -17,10 +18,9 @@ struct tdl__column {
 };
 
 struct tdl_schema {
-	size_t count;
+	size_t count, cap;
 	struct tdl__column *columns;
-	size_t *slots; /* open addressing by name: index + 1, 0 = free; a power of two of them */
-	size_t slot_mask;
+	tdl__hashmap names; /* their numbers, from 1 */
 };
 
 /* A schema may have this many columns, and a name this many bytes. */

@@ -20,10 +20,9 @@ struct tdl__open_file {
 	char *named; /* owned copy of key.named, or NULL */
 	int fd;
 	unsigned holders;
-	bool stale;	      /* no longer to be found: closed when the last holder gives it back */
-	struct stat st;	      /* when it was opened */
-	tdl__verify verify;   /* where its commit gave sums */
-	tdl__open_file *next; /* in its slot */
+	bool stale;	    /* no longer to be found: closed when the last holder gives it back */
+	struct stat st;	    /* when it was opened */
+	tdl__verify verify; /* where its commit gave sums */
 	tdl__open_file *newer, *older; /* while nobody holds it */
 };
 
@@ -39,10 +38,6 @@ int tdl__filecache_init(tdl__filecache *cache, int dir, const char *table, tdl_e
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
 		max = limit.rlim_cur / 2 < 4096 ? limit.rlim_cur / 2 : 4096;
 	*cache = (tdl__filecache){ .dir = dir, .table = table, .max = max < 8 ? 8 : max };
-	cache->slot_count = 1024;
-	cache->slots = calloc(cache->slot_count, sizeof(tdl__open_file *));
-	if (!cache->slots)
-		return tdl__fail_nomem(error);
 	pthread_mutex_init(&cache->lock, NULL);
 	tdl__spares_init(&cache->spares);
 	return 0;
@@ -92,26 +87,15 @@ static bool is_right(tdl__filecache *cache, const struct stat *st, uint32_t crc)
 
 void tdl__filecache_free(tdl__filecache *cache)
 {
-	if (!cache->slots)
+	if (!cache->table)
 		return;
-	for (size_t i = 0; i < cache->slot_count; i++) {
-		while (cache->slots[i]) {
-			tdl__open_file *file = cache->slots[i];
-
-			cache->slots[i] = file->next;
-			free_file(file);
-		}
-	}
-	free(cache->slots);
+	for (size_t i = 0; cache->open.slots && i <= cache->open.mask; i++)
+		free_file((tdl__open_file *)cache->open.slots[i].value);
+	tdl__hashmap_clear(&cache->open);
 	free(cache->right);
 	tdl__spares_free(&cache->spares);
 	pthread_mutex_destroy(&cache->lock);
-	cache->slots = NULL;
-}
-
-static tdl__open_file **file_slot(tdl__filecache *cache, const tdl__file_key *key)
-{
-	return &cache->slots[tdl__file_key_hash(key) & (cache->slot_count - 1)];
+	cache->table = NULL;
 }
 
 /* Takes an idle file out of the order of use. */
@@ -122,16 +106,15 @@ static void unlist(tdl__filecache *cache, tdl__open_file *file)
 	file->newer = file->older = NULL;
 }
 
-/* Takes a file out of its slot, so that it is found no more. */
+/* Takes a file out of the cache, so that it is found no more. */
 static void forget(tdl__filecache *cache, tdl__open_file *file)
 {
-	for (tdl__open_file **at = file_slot(cache, &file->key); *at; at = &(*at)->next) {
-		if (*at == file) {
-			*at = file->next;
-			cache->count--;
-			return;
-		}
-	}
+	struct tdl__slot *slot = tdl__hashmap_first(&cache->open, tdl__file_key_hash(&file->key));
+
+	while (slot && slot->value != (uintptr_t)file)
+		slot = tdl__hashmap_next(&cache->open, slot);
+	if (slot)
+		tdl__hashmap_remove(&cache->open, slot);
 }
 
 /* Closes the file that was not used for longest. False: all are in use. */
@@ -212,7 +195,11 @@ static bool is_promised(const tdl__open_file *file, uint64_t size, const tdl__su
 static tdl__open_file *take_file(tdl__filecache *cache, const tdl__file_key *key, uint64_t size,
 				 const tdl__sums *sums)
 {
-	for (tdl__open_file *file = *file_slot(cache, key); file; file = file->next) {
+	struct tdl__slot *slot = tdl__hashmap_first(&cache->open, tdl__file_key_hash(key));
+
+	for (; slot; slot = tdl__hashmap_next(&cache->open, slot)) {
+		tdl__open_file *file = (tdl__open_file *)slot->value;
+
 		if (!is_promised(file, size, sums) || !tdl__file_key_equal(&file->key, key))
 			continue;
 		if (file->holders++ == 0)
@@ -270,13 +257,16 @@ int tdl__filecache_get(tdl__filecache *cache, const tdl__file_key *key, uint64_t
 		free_file(file);
 		file = other;
 	} else {
-		while (cache->count >= cache->max && evict(cache))
+		while (cache->open.count >= cache->max && evict(cache))
 			;
-		file->next = *file_slot(cache, key);
-		*file_slot(cache, key) = file;
-		cache->count++;
+		if (!tdl__hashmap_add(&cache->open, tdl__file_key_hash(key), (uintptr_t)file)) {
+			free_file(file);
+			file = NULL;
+		}
 	}
 	pthread_mutex_unlock(&cache->lock);
+	if (!file)
+		return tdl__fail_nomem(error);
 	*out = file;
 	return 0;
 }

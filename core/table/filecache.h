@@ -8,6 +8,7 @@
 #include "log/filelist.h"
 #include "table/verify.h"
 #include "tinydelta.h"
+#include "util/hashmap.h"
 
 /*
  * Open data files of a table, shared by all its snapshots: a bounded number stays open, the least
@@ -28,9 +29,8 @@ typedef struct tdl__filecache {
 	int dir;	   /* the table's, borrowed */
 	const char *table; /* its path, for messages */
 	pthread_mutex_t lock;
-	tdl__open_file **slots; /* by key, chained */
-	size_t slot_count;
-	size_t count, max;
+	tdl__hashmap open;		 /* files by key */
+	size_t max;			 /* of them, but for those in use */
 	tdl__open_file *newest, *oldest; /* of those that nobody holds */
 	tdl__right *right;		 /* under the lock: by inode, the last one stays; or NULL */
 	tdl__spares spares;

@@ -18,6 +18,8 @@
 
 #include "msg.h"
 #include "opts.h"
+#include "util/hash.h"
+#include "util/hashmap.h"
 
 /* What one read request brings is not worth the calls that passthrough takes. */
 #define WORTH TDFS_MAX_READ
@@ -29,10 +31,7 @@
  */
 #define CHECK_AT_ONCE (UINT64_C(64) << 20)
 
-#define SLOTS 1024
-
 struct inode {
-	struct inode *next; /* in its slot */
 	fuse_ino_t ino;
 	unsigned handles;
 	int backing;	/* the kernel's number of it; 0: none */
@@ -44,7 +43,7 @@ struct tdfs_passthrough {
 	pthread_mutex_t lock; /* of all below */
 	bool usable;	      /* as far as is known */
 	bool told;
-	struct inode *slots[SLOTS];
+	tdl__hashmap inodes;
 };
 
 struct tdfs_passthrough *tdfs_passthrough_new(void)
@@ -67,14 +66,10 @@ void tdfs_passthrough_free(struct tdfs_passthrough *through)
 {
 	if (!through)
 		return;
-	for (unsigned i = 0; i < SLOTS; i++) {
-		while (through->slots[i]) {
-			struct inode *inode = through->slots[i];
-
-			through->slots[i] = inode->next;
-			free_inode(inode);
-		}
-	}
+	for (size_t i = 0; through->inodes.slots && i <= through->inodes.mask; i++)
+		if (through->inodes.slots[i].value != 0)
+			free_inode((struct inode *)through->inodes.slots[i].value);
+	tdl__hashmap_clear(&through->inodes);
 	pthread_mutex_destroy(&through->lock);
 	free(through);
 }
@@ -87,14 +82,25 @@ void tdfs_passthrough_init(struct tdfs_passthrough *through, struct fuse_conn_in
 	through->usable = true;
 }
 
-static struct inode **find_inode(struct tdfs_passthrough *through, fuse_ino_t ino)
+static uint64_t hash_of(fuse_ino_t ino)
 {
-	/* The low bits say what kind of node it is: here they are all the same. */
-	struct inode **at = &through->slots[(ino >> 4) % SLOTS];
+	return tdl__hash(&ino, sizeof ino);
+}
 
-	while (*at && (*at)->ino != ino)
-		at = &(*at)->next;
-	return at;
+static struct tdl__slot *find_slot(const struct tdfs_passthrough *through, fuse_ino_t ino)
+{
+	struct tdl__slot *slot = tdl__hashmap_first(&through->inodes, hash_of(ino));
+
+	while (slot && ((struct inode *)slot->value)->ino != ino)
+		slot = tdl__hashmap_next(&through->inodes, slot);
+	return slot;
+}
+
+static struct inode *find_inode(const struct tdfs_passthrough *through, fuse_ino_t ino)
+{
+	const struct tdl__slot *slot = find_slot(through, ino);
+
+	return slot ? (struct inode *)slot->value : NULL;
 }
 
 /* Whether the bytes of a version are those of one file, and enough of them. */
@@ -181,7 +187,7 @@ static bool is_as_it_was(struct tdfs_passthrough *through, fuse_ino_t ino, tdl_s
 	bool checked;
 
 	pthread_mutex_lock(&through->lock);
-	inode = *find_inode(through, ino);
+	inode = find_inode(through, ino);
 	if (inode && inode->backing > 0)
 		state = inode_state(inode, &st);
 	pthread_mutex_unlock(&through->lock);
@@ -190,7 +196,7 @@ static bool is_as_it_was(struct tdfs_passthrough *through, fuse_ino_t ino, tdl_s
 	if (tdl_snapshot_check_file(snapshot, 0, UINT64_MAX, &checked, &error) < 0)
 		return false;
 	pthread_mutex_lock(&through->lock);
-	inode = *find_inode(through, ino);
+	inode = find_inode(through, ino);
 	if (inode && inode->backing > 0 && inode->st.st_ino == st.st_ino)
 		inode->st = st;
 	pthread_mutex_unlock(&through->lock);
@@ -222,7 +228,7 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 	if (!is_one_file(snapshot))
 		return 0;
 	pthread_mutex_lock(&through->lock);
-	inode = *find_inode(through, ino);
+	inode = find_inode(through, ino);
 	if (!inode && through->usable) {
 		/* Opening files is not for a lock that every open takes. */
 		pthread_mutex_unlock(&through->lock);
@@ -232,12 +238,13 @@ int tdfs_passthrough_open(struct tdfs_passthrough *through, fuse_req_t req, fuse
 		*fresh = (struct inode){ .ino = ino, .fd = -1 };
 		back(fresh, req, snapshot, &refused);
 		pthread_mutex_lock(&through->lock);
-		inode = *find_inode(through, ino);
+		inode = find_inode(through, ino);
 	}
 	if (refused)
 		through->usable = false;
-	if (!inode && fresh) {
-		inode = *find_inode(through, ino) = fresh;
+	/* Without memory for it this open is served by ourselves. */
+	if (!inode && fresh && tdl__hashmap_add(&through->inodes, hash_of(ino), (uintptr_t)fresh)) {
+		inode = fresh;
 		fresh = NULL;
 		tell = inode->backing > 0 && !through->told;
 		through->told |= tell;
@@ -275,13 +282,14 @@ int tdfs_passthrough_check(struct tdfs_passthrough *through, fuse_ino_t ino, tdl
 
 void tdfs_passthrough_close(struct tdfs_passthrough *through, fuse_req_t req, fuse_ino_t ino)
 {
-	struct inode **at, *inode;
+	struct tdl__slot *slot;
+	struct inode *inode;
 
 	pthread_mutex_lock(&through->lock);
-	at = find_inode(through, ino);
-	inode = *at;
+	slot = find_slot(through, ino);
+	inode = slot ? (struct inode *)slot->value : NULL;
 	if (inode && --inode->handles == 0)
-		*at = inode->next;
+		tdl__hashmap_remove(&through->inodes, slot);
 	else
 		inode = NULL;
 	pthread_mutex_unlock(&through->lock);

@@ -95,7 +95,7 @@ Test(filecache, open_files_are_found_again)
 	tdl__filecache_put(&cache, c);
 	cr_assert_eq(opens_for(1), 0);
 	cr_assert_eq(opens_for(3), 1);
-	cr_assert_eq(cache.count, 3);
+	cr_assert_eq(cache.open.count, 3);
 }
 
 Test(filecache, the_least_recently_used_goes_first)
@@ -107,13 +107,13 @@ Test(filecache, the_least_recently_used_goes_first)
 		use(i);
 	use(0);
 	use(8);
-	cr_assert_eq(cache.count, 8);
+	cr_assert_eq(cache.open.count, 8);
 	cr_assert_eq(open_descriptors(), before + 8);
 	cr_assert_eq(opens_for(0), 0);
 	cr_assert_eq(opens_for(1), 1, "1 was used longest ago");
 	for (int i = 0; i < 100; i++)
 		use(i);
-	cr_assert_eq(cache.count, 8);
+	cr_assert_eq(cache.open.count, 8);
 	cr_assert_eq(open_descriptors(), before + 8);
 }
 
@@ -129,7 +129,7 @@ Test(filecache, what_is_held_is_not_closed)
 	for (int i = 0; i < 20; i++)
 		tdl__filecache_put(&cache, held[i]);
 	use(50);
-	cr_assert_leq(cache.count, 8);
+	cr_assert_leq(cache.open.count, 8);
 }
 
 Test(filecache, descriptors_that_run_out_are_taken_from_it)
@@ -139,7 +139,7 @@ Test(filecache, descriptors_that_run_out_are_taken_from_it)
 	faults_fail_op(TDL__OP_OPEN, 1, 3, EMFILE);
 	use(10);
 	faults_off();
-	cr_assert_eq(cache.count, 3);
+	cr_assert_eq(cache.open.count, 3);
 	/* With nothing left to close, it is an error. */
 	faults_fail_op(TDL__OP_OPEN, 1, 100, EMFILE);
 	tdl__file_key key = tdl__file_key_of("f20");
@@ -147,7 +147,7 @@ Test(filecache, descriptors_that_run_out_are_taken_from_it)
 	cr_assert_eq(tdl__filecache_get(&cache, &key, 3, &none, &file, &error), TDL_ERR_IO);
 	faults_off();
 	cr_assert_eq(error.os_error, EMFILE);
-	cr_assert_eq(cache.count, 0);
+	cr_assert_eq(cache.open.count, 0);
 	use(20);
 }
 
@@ -165,7 +165,7 @@ Test(filecache, a_stale_file_is_opened_anew)
 	tdl__filecache_put(&cache, file);
 	tdl__filecache_put(&cache, other);
 	tdl__filecache_put(&cache, fresh);
-	cr_assert_eq(cache.count, 1);
+	cr_assert_eq(cache.open.count, 1);
 }
 
 /* The log may give a path another size later on. */
