@@ -69,7 +69,7 @@ def nolink(case, *options, below=None):
         below.mkdir()
     point = case.path()
     point.mkdir()
-    argv = [harness.build_root() / "tests/writers/nolink", below, point]
+    argv = [harness.build_root() / "tests/system/writers/nolink", below, point]
     daemon = subprocess.Popen([*argv, *(w for o in options for w in ("-o", o))])
 
     def end():

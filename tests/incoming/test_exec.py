@@ -36,7 +36,7 @@ class Exec(Drops):
         self.assertIsNone(self.onlooker.poll())
 
     def in_c(self, mode):
-        program = harness.build_root() / "tests/tools/exec_loop"
+        program = harness.build_root() / "tests/incoming/exec_loop"
         self.drops(program, mode, str(COUNT), self.incoming / "drop")
 
     def test_c_itself(self):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Draws the picture in the README: what a terminal shows of a real run, as SVG on standard output.
 
-    TDL_BUILD=build tests/readme/picture.py > tests/readme/picture.svg
+    TDL_BUILD=build tests/docs/readme/picture.py > tests/docs/readme/picture.svg
 
 The commands are run one by one on a terminal of their own, in a new directory. Only the name of the
 user and the age of the versions are replaced in what they say, so that it is the same every time.

@@ -17,7 +17,7 @@ import time
 
 import harness
 
-sys.path.insert(0, str(harness.SOURCE / "tests/mount"))
+sys.path.insert(0, str(harness.SOURCE / "tests/incoming"))
 import test_incoming_hostile as others
 from test_incoming_hostile import ATTACKER, OWNER
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Two clients of one shared file system, whose mounts TDL_SHARED names (two directories, separated
-by a colon), write one table. tests/writers/gluster runs it."""
+by a colon), write one table. tests/system/writers/gluster runs it."""
 
 import fcntl
 import json

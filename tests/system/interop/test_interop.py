@@ -12,7 +12,7 @@ import harness
 from harness import TestCase
 from reference import PART, Conflict, Reference
 
-REFERENCE = pathlib.Path(__file__).resolve().parents[1] / "lib" / "reference.py"
+REFERENCE = pathlib.Path(__file__).resolve().parents[2] / "lib" / "reference.py"
 COLUMNS = ("id:int", "name:str", "price:float", "paid:bool")
 ROWS = [
     {"id": 1, "name": "plain", "price": 1.5, "paid": True},

@@ -108,7 +108,7 @@ class Hostile(DropCase):
         point = self.path("stuck")
         point.mkdir()
         child = subprocess.Popen(
-            [harness.build_root() / "tests/mount/stuck_poll", point], stdout=subprocess.PIPE
+            [harness.build_root() / "tests/incoming/stuck_poll", point], stdout=subprocess.PIPE
         )
         try:
             self.assertEqual(child.stdout.readline(), b"mounted\n")

@@ -3,7 +3,7 @@
 restored and another's vacuum runs; on several file systems.
 
 TDL_APPENDS says how many rows each process appends to the table that has the most to bear; 200,
-as tests/writers/full has it, take minutes.
+as tests/system/writers/full has it, take minutes.
 """
 
 import json
@@ -18,7 +18,7 @@ from harness import TestCase
 from reference import Reference
 
 HERE = pathlib.Path(__file__).resolve().parent
-REFERENCE = HERE.parent / "lib" / "reference.py"
+REFERENCE = HERE.parents[1] / "lib" / "reference.py"
 APPENDS = int(os.environ.get("TDL_APPENDS", "15"))
 
 # Overwrites and restores until $4 of each were done; prints each id that took the place of all.

@@ -278,7 +278,7 @@ class Preloaded(Exhausted):
         super().setUp()
         if SANITIZED:
             self.skipTest("the sanitizers have an allocator and threads of their own")
-        library = harness.build_root() / "tests/exhaustion/exhaust.so"
+        library = harness.build_root() / "tests/system/exhaustion/exhaust.so"
         orders = self.path("orders")
         orders.write_bytes(bytes(32))
         with open(orders, "r+b") as file:

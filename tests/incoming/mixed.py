@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Eight droppers at once, whose writers are killed at random: nothing may be lost or doubled.
 
-    TDL_BUILD=build tests/tools/mixed.py [--seconds N] [--seed N]
+    TDL_BUILD=build tests/incoming/mixed.py [--seconds N] [--seed N]
 
 By default it runs for half an hour. Each drop has rows of its own, and one of a dozen ways to come
 into incoming/. Afterwards the whole table is counted: a drop whose program said so is there exactly

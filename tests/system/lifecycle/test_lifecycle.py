@@ -2,7 +2,7 @@
 """The end of a daemon in every way there is, while it is written to, read and listed; what slow
 commits hold up; and what it needs in the long run.
 
-TDL_SOAK says how many seconds the long run lasts; tests/writers/full has it last half an hour.
+TDL_SOAK says how many seconds the long run lasts; tests/system/writers/full has it last half an hour.
 """
 
 import concurrent.futures
