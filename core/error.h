@@ -12,7 +12,7 @@
  *
  *     return tdl__fail(error, TDL_ERR_CORRUPT, "%s: ...", path);
  *
- * The text is cut to fit, bytes that are no UTF-8 and control bytes are escaped (a name with a
+ * The text is cut to fit, bytes that are not UTF-8 and control bytes are escaped (a name with a
  * newline cannot forge a second line). version is set to -1, line and column to 0.
  */
 int tdl__fail(tdl_error *error, int code, const char *format, ...)

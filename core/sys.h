@@ -62,7 +62,7 @@ int tdl__sys_put(int fd, const void *bytes, size_t n);
  * was shorter. Writes at and leaves the position behind them. */
 int tdl__sys_copy(int from, int to, uint64_t n);
 int tdl__sys_fsync(int fd);
-/* The same for a directory, where "not supported" is no failure. */
+/* The same for a directory, where "not supported" is not a failure. */
 int tdl__sys_fsync_dir(int fd);
 int tdl__sys_link(int from_dir, const char *from, int to_dir, const char *to);
 int tdl__sys_rename(int from_dir, const char *from, int to_dir, const char *to, bool replace);

@@ -365,7 +365,7 @@ typedef struct tdl_diff_options {
 /*
  * Compares the rows of two versions of a table, each as often as it is there, wherever it stands;
  * of equal rows the later ones count as removed or added. Rows are compared by their bytes; lines
- * of blanks are no rows. Only data files that one of the two has alone are read. *removed and
+ * of blanks are not rows. Only data files that one of the two has alone are read. *removed and
  * *added get how many rows changed. Errors: as tdl_snapshot_read_file(), IO (temporary files too),
  * NOMEM, STOPPED; rows may have been told of by then.
  */
@@ -578,7 +578,7 @@ TDL_API int tdl_table_waiting(tdl_table *table, const char *folder,
  * Takes a folder over by hand, whose process the caller knows to be gone: of another machine, or,
  * for root, of another user. Its named files go to a new folder of this machine, where the next
  * mount finds them and lists them as incomplete; the rest is treated as tdl_staging_recover() does.
- * *count gets how many files. Errors: NOT_FOUND (that is no name of a folder), CONFLICT (it is
+ * *count gets how many files. Errors: NOT_FOUND (that is not a name of a folder), CONFLICT (it is
  * locked), MISUSE (it is another user's, or others may write to it), IO, NOMEM.
  */
 TDL_API int tdl_table_recover(tdl_table *table, const char *folder, unsigned *count,

@@ -265,7 +265,7 @@ static bool start_log(const struct tdfs_options *options)
 	int err = !options->log ? 0 : tdfs_msg_log(options->log);
 
 	if (err == EINVAL)
-		tdfs_msg(LOG_ERR, "%s: cannot log to what is no regular file", options->log);
+		tdfs_msg(LOG_ERR, "%s: cannot log to it: not a regular file", options->log);
 	else if (err != 0)
 		tdfs_msg(LOG_ERR, "%s: %s", options->log, strerror(err));
 	return err == 0;

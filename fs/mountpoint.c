@@ -128,7 +128,7 @@ static int check(const char *table, const char *mountpoint, int claim, char *why
 	if (stat(mountpoint, &mount_st) < 0)
 		return refuse_mountpoint(why, size, "%s: %s", mountpoint, strerror(errno));
 	if (!S_ISDIR(table_st.st_mode))
-		return refuse_mountpoint(why, size, "%s: not a table, since it is no directory",
+		return refuse_mountpoint(why, size, "%s: not a table, since it is not a directory",
 					 table);
 	if (!S_ISDIR(mount_st.st_mode))
 		return refuse_mountpoint(why, size, "%s: a mount point must be a directory",

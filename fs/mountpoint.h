@@ -13,7 +13,7 @@ struct tdfs_place {
 
 /*
  * Finds the absolute paths of a table and a mount point, and refuses what could not work: a mount
- * point that is no directory, that is inside, over or above the table (the daemon would wait for
+ * point that is not a directory, that is inside, over or above the table (the daemon would wait for
  * itself), that has a tinydeltafs already, or a dead mount. While another process mounts there it
  * waits for that one. Returns 0, or -1 with one line in `why`.
  */

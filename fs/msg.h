@@ -11,7 +11,7 @@
 /*
  * What the daemon has to say: one line a message, to stderr in the foreground and to syslog behind,
  * or to a file in both.
- * Control bytes, line breaks and bytes that are no UTF-8 are escaped, so that no file name can
+ * Control bytes, line breaks and bytes that are not UTF-8 are escaped, so that no file name can
  * forge a line. Priorities are syslog's; LOG_DEBUG is dropped unless asked for. Thread-safe.
  */
 void tdfs_msg_start(bool debug);

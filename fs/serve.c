@@ -283,7 +283,7 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 	take_signals();
 	result = tdfs_msg_thread();
 	if (result != 0) {
-		tdfs_msg(LOG_ERR, "no thread: %s", strerror(result));
+		tdfs_msg(LOG_ERR, "cannot create a thread: %s", strerror(result));
 		return -1;
 	}
 	if (fuse_session_mount(tdfs->session, mountpoint) != 0)
@@ -293,7 +293,7 @@ int tdfs_serve(struct tdfs *tdfs, struct tdfs_place *place, int ready)
 	server.main = pthread_self();
 	result = pthread_create(&thread, NULL, run_signal_thread, &server);
 	if (result != 0) {
-		tdfs_msg(LOG_ERR, "no thread: %s", strerror(result));
+		tdfs_msg(LOG_ERR, "cannot create a thread: %s", strerror(result));
 		unmount(&server);
 		return -1;
 	}

@@ -227,7 +227,8 @@ static int mount_table(const struct arguments *arguments, const struct mountopts
 		return fail(STATUS_SYSTEM, why);
 	/* stat() may be answered from what the kernel remembers of the root directory. */
 	if (statvfs(directory, &st) != 0 && errno == ENOTCONN) {
-		say("%s: what was mounted here has lost its daemon; umount it first", directory);
+		say("%s: the daemon of what is mounted here is gone: run 'umount %s' first",
+		    directory, directory);
 		return STATUS_MOUNT;
 	}
 	if (options->remount) {

@@ -16,7 +16,7 @@
 struct place {
 	uint64_t at;   /* bytes of the file */
 	uint64_t rows; /* whose '{' is before that */
-	bool in_line;  /* the line has begun: a '{' that follows is no row's first byte */
+	bool in_line;  /* the line has begun: a '{' that follows does not begin a row */
 };
 
 struct tdl__splice {

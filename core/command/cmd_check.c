@@ -163,8 +163,8 @@ static void removed(void *context, const char *path)
 	}
 }
 
-/* What is damaged stays as it is: vacuum refuses to look for leftovers there, which is no failure
- * of this command. */
+/* What is damaged stays as it is: vacuum refuses to look for leftovers there, which is not a
+ * failure of this command. */
 static int repair(tdl_table *table, int64_t older_than, tdl_error *error)
 {
 	int r = tdl_table_vacuum(table, &(tdl_vacuum_options){ .older_than = older_than }, removed,

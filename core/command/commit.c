@@ -205,7 +205,7 @@ int commit_done(const struct commit_words *words, const char *committed, tdl_tab
 		output_text("%s\n", committed);
 	status = output_finish(committed);
 	if (status == STATUS_DONE && interrupt_came())
-		return report("stopped by %s; %s nevertheless: do not do it again",
-			      interrupt_name(), committed);
+		return report("stopped by %s; already %s: do not retry", interrupt_name(),
+			      committed);
 	return status;
 }

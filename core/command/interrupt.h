@@ -11,7 +11,8 @@
  * published, and the command says what became of it. A second signal of the same kind always
  * kills.
  *
- * SIGPIPE is ignored: that nobody reads what is printed is no reason not to say what is committed.
+ * SIGPIPE is ignored: that nobody reads what is printed is not a reason not to say what is
+ * committed.
  */
 void interrupt_begin(void);
 

@@ -2,7 +2,7 @@
 #ifndef JSONOUT_H
 #define JSONOUT_H
 
-/* Writes a text to standard output as a JSON string; bytes that are no UTF-8 become U+FFFD. */
+/* Writes a text to standard output as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 void output_json_string(const char *text);
 
 /* The option of every command that has something to say to programs; `flag` is a bool *. */

@@ -194,7 +194,7 @@ int output_finish(const char *committed)
 	if (out.error == EPIPE && !committed)
 		return STATUS_FAILED;
 	if (committed)
-		return report("standard output: %s; %s nevertheless: do not do it again",
-			      strerror(out.error), committed);
+		return report("standard output: %s; already %s: do not retry", strerror(out.error),
+			      committed);
 	return report("standard output: %s", strerror(out.error));
 }

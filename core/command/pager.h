@@ -11,7 +11,7 @@
 /* From here on standard output goes to the pager; what is asked of the terminal is asked before. */
 void pager_begin(void);
 /* After output_finish(), with the status that gave: waits until the pager is closed. Returns the
- * exit status; that nobody read on is no failure. */
+ * exit status; that nobody read on is not a failure. */
 int pager_end(int status);
 
 #endif

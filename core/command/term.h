@@ -43,7 +43,7 @@ const char *term_style(const struct term *term, enum style style);
 const char *term_end(const struct term *term);
 
 /*
- * A copy of `text` that can be shown: control characters, what is no text in this locale and what
+ * A copy of `text` that can be shown: control characters, what is not text in this locale and what
  * would turn the direction of writing are escaped. *width gets the columns that it takes. Returns
  * NULL when out of memory; free it with free().
  */

@@ -370,7 +370,7 @@ static void leave(void *context, tdl_staged *file, const tdl_left *left)
 	tdl_staged_free(file);
 }
 
-/* Refuses what is no folder that may be taken over; else its locks are held. */
+/* Refuses what is not a folder that may be taken over; else its locks are held. */
 static int lock_named(tdl_table *table, int incoming, const char *folder, struct tdl__dead *dead,
 		      tdl_error *error)
 {

@@ -402,7 +402,7 @@ static enum tdl__folder lock_folder(int incoming, const char *name, bool by_hand
 		err = tdl__sys_open(dir, LOCK_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &file);
 	if (err == 0 && (cannot_lock(file, by_hand) || !folder_has_file(dir, LOCK_FILE, file)))
 		return TDL__FOLDER_BUSY;
-	/* Its process died before it had made one; or it is no folder of ours. */
+	/* Its process died before it had made one; or it is not a folder of ours. */
 	if (err != 0 && err != ENOENT)
 		return TDL__FOLDER_BUSY;
 	/* A machine before it booted; or a copy of it that runs beside it, with locks that are not
@@ -579,7 +579,7 @@ static int check_name(const char *name, tdl_error *error)
 		return TDL_ERR_LIMIT;
 	}
 	if (*name == '\0' || strchr(name, '/'))
-		return tdl__fail(error, TDL_ERR_MISUSE, "\"%s\" is no file name", name);
+		return tdl__fail(error, TDL_ERR_MISUSE, "\"%s\" is not a file name", name);
 	return 0;
 }
 

@@ -43,7 +43,7 @@ struct vacuum {
 	struct names parts, temps;
 	struct names unmade;	/* folders that were to become _incoming */
 	bool listed;		/* the log was */
-	size_t protected_files; /* so many files of the history are no candidates any more */
+	size_t protected_files; /* so many files of the history are not candidates any more */
 	struct folder *folders;
 	size_t folder_count, folder_cap;
 	bool failed; /* no memory for a folder */

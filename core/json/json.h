@@ -26,7 +26,7 @@ bool tdl__json_valid(tdl__span text, unsigned max_depth, size_t *at);
 /*
  * Iterates over the members of an object in a text that tdl__json_valid() accepted. Start with
  * *rest = the object's text (white space round it is fine). True: *key (with its quotes) and
- * *value are the next member; false at the end, or where the text is no object.
+ * *value are the next member; false at the end, or where the text is not an object.
  */
 bool tdl__json_next(tdl__span *rest, tdl__span *key, tdl__span *value);
 

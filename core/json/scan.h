@@ -11,11 +11,11 @@
  * Tokens of strict JSON over bytes; no allocation, no state. rows and json build on it.
  *
  * The tdl__scan_ functions take a token at p in [p, end) and return the byte behind it. Where it
- * is wrong they return NULL and *bad is the first wrong byte (a sequence that is no UTF-8 counts
+ * is wrong they return NULL and *bad is the first wrong byte (a sequence that is not UTF-8 counts
  * from its first), or `end` where the text ends inside the token. They never read at `end`.
  */
 
-/* The first byte that is no white space (20 09 0A 0D), or end. */
+/* The first byte that is not white space (20 09 0A 0D), or end. */
 const char *tdl__skip_blank(const char *p, const char *end);
 
 /* What a string holds. */

@@ -73,7 +73,7 @@ static cJSON *parse_json(tdl__span text, int *code, tdl_error *error)
 	if (!json && errno == ENOMEM)
 		*code = tdl__fail_nomem(error);
 	else if (!json)
-		*code = bad(error, "a text that is no Unicode");
+		*code = bad(error, "text that is not Unicode");
 	return json;
 }
 
@@ -204,7 +204,7 @@ static int read_info(tdl__commit *commit, tdl__span info, tdl__span line, bool f
 	if (commit->has_info)
 		return bad(error, "a second commitInfo");
 	if (tdl__json_kind(info) != '{')
-		return bad(error, "commitInfo is no object");
+		return bad(error, "commitInfo is not an object");
 	tdl__json_members(info, names, COUNT, values);
 	commit->others = length_of_others(info);
 	if (!values[TIMESTAMP].p || !tdl__json_int64(values[TIMESTAMP], &commit->timestamp))
@@ -212,14 +212,14 @@ static int read_info(tdl__commit *commit, tdl__span info, tdl__span line, bool f
 	if (!values[OPERATION].p)
 		return bad(error, "commitInfo without operation");
 	r = keep_string(commit, values[OPERATION], &commit->operation, &length,
-			"the operation in commitInfo is no text", error);
+			"the operation in commitInfo is not text", error);
 	if (r < 0)
 		return r;
 	commit->read_version = -1;
 	if (values[READ_VERSION].p && tdl__json_kind(values[READ_VERSION]) != 'n' &&
 	    (!tdl__json_int64(values[READ_VERSION], &commit->read_version) ||
 	     commit->read_version < 0))
-		return bad(error, "the readVersion in commitInfo is no version");
+		return bad(error, "the readVersion in commitInfo is not a version");
 	commit->has_info = true;
 	commit->ours = values[ENGINE].p && values[ENGINE].n > strlen(ours) &&
 		       memcmp(values[ENGINE].p, ours, strlen(ours)) == 0;
@@ -336,12 +336,12 @@ static int read_file_action(tdl__commit *commit, tdl__span file, bool is_add, td
 	int r;
 
 	if (tdl__json_kind(file) != '{')
-		return bad(error, is_add ? "add is no object" : "remove is no object");
+		return bad(error, is_add ? "add is not an object" : "remove is not an object");
 	tdl__json_members(file, names, COUNT, values);
 	if (!values[PATH].p)
 		return bad(error, is_add ? "add without path" : "remove without path");
 	r = keep_string(commit, values[PATH], &action.path, &action.path_length,
-			"the path of a data file is no text", error);
+			"the path of a data file is not text", error);
 	if (r < 0)
 		return r;
 	action.no_change = values[DATA_CHANGE].p && tdl__json_kind(values[DATA_CHANGE]) == 'f';
@@ -425,12 +425,12 @@ static int read_metadata(tdl__commit *commit, tdl__span metadata, tdl_error *err
 	int r;
 
 	if (tdl__json_kind(metadata) != '{')
-		return bad(error, "metaData is no object");
+		return bad(error, "metaData is not an object");
 	tdl__json_members(metadata, names, 2, values);
 	if (!values[0].p)
 		return bad(error, "metaData without id");
 	r = keep_string(commit, values[0], &commit->table_id, &length,
-			"the id in metaData is no text", error);
+			"the id in metaData is not text", error);
 	if (r == 0)
 		r = read_schema(commit, values[1], &schema, error);
 	if (r < 0)
@@ -481,7 +481,7 @@ int tdl__commit_line(tdl__commit *commit, tdl__span line, bool first, tdl_error 
 	if (empty_list(line))
 		return 0;
 	if (tdl__json_kind(line) != '{')
-		return bad(error, "an action that is no object");
+		return bad(error, "an action that is not an object");
 	for (int i = 0; i < COUNT; i++)
 		actions += values[i].p != NULL;
 	if (actions > 1)
@@ -507,7 +507,7 @@ bool tdl__path_safe(const char *path)
 
 		if (n == 0 || (n == 1 && at[0] == '.') || (n == 2 && memcmp(at, "..", 2) == 0))
 			return false;
-		/* What is dropped there belongs to other people, and the log is no data. */
+		/* What is dropped there belongs to other people, and the log is not data. */
 		if (at == path && ((n == 10 && memcmp(at, "_delta_log", n) == 0) ||
 				   (n == 9 && memcmp(at, "_incoming", n) == 0)))
 			return false;

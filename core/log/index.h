@@ -36,7 +36,7 @@ void tdl__index_load(tdl__history *history, int dir, const char *name);
 /* How many versions the index there says it covers; 0 where there is none that could be read. */
 uint64_t tdl__index_covers(int dir, const char *name);
 
-/* Writes the index into directory `dir`, atomically. Failure is no failure of anything else:
+/* Writes the index into directory `dir`, atomically. Failure is not a failure of anything else:
  * false. */
 bool tdl__index_save(tdl__history *history, int dir, const char *name);
 

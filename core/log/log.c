@@ -123,7 +123,7 @@ static int open_commit(const tdl__log *log, int64_t version, int *fd, struct sta
 		return tdl__fail_at(error, TDL_ERR_NOT_FOUND, version, 0, 0,
 				    "%s has no version %" PRId64, log->table, version);
 	if (err == ELOOP || err == EXDEV || err == ENXIO || err == ENODEV)
-		return damaged_file(log, version, "is no regular file", error);
+		return damaged_file(log, version, "is not a regular file", error);
 	if (err != 0) {
 		int r = tdl__fail_errno(error, err, "cannot read %s/" TDL__LOG_DIR "/%s",
 					log->table, name);
@@ -133,7 +133,7 @@ static int open_commit(const tdl__log *log, int64_t version, int *fd, struct sta
 		return r;
 	}
 	if (!S_ISREG(st.st_mode))
-		return damaged_file(log, version, "is no regular file", error);
+		return damaged_file(log, version, "is not a regular file", error);
 	if (st.st_size > FILE_MAX_BYTES)
 		return damaged_file(log, version, "is larger than 4 GiB", error);
 	if (st.st_size == 0)

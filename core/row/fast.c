@@ -39,7 +39,7 @@ static inline const char *match_int(const char *p, const char *end)
 
 	if (n - 1 >= 15)
 		return n == 0 ? match_null(p) : match_long_number(p, end, true);
-	/* -0 is stored as 0; other zeros in front are no JSON. */
+	/* -0 is stored as 0; other zeros in front are not JSON. */
 	if (*digits == '0' && (n > 1 || digits != p))
 		return NULL;
 	return digits + n;

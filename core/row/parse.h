@@ -49,7 +49,7 @@ struct tdl__row_error {
 		TDL__ROW_ERROR_NUMBER,	  /* the number at `value` is wrong at `at` */
 		TDL__ROW_ERROR_STRING,	  /* wrong inside a string at `at` */
 		TDL__ROW_ERROR_TYPE,	  /* the value at `at` is not of the column's type */
-		TDL__ROW_ERROR_RANGE,	  /* the value at `at` is no finite double */
+		TDL__ROW_ERROR_RANGE,	  /* the value at `at` is not a finite double */
 		TDL__ROW_ERROR_DIGITS,	  /* the value at `at` has too many digits */
 		TDL__ROW_ERROR_UNKNOWN,	  /* the first unknown key is at `at` */
 		TDL__ROW_ERROR_DUPLICATE, /* the key at `at` repeats the column */
@@ -76,7 +76,7 @@ struct tdl__row {
 	struct tdl__value *values;   /* by column */
 	size_t *order;		     /* which column the last row had at each place */
 	char *name;		     /* room for a key without its escapes */
-	size_t name_room;	     /* longer keys are no column's */
+	size_t name_room;	     /* longer keys belong to no column */
 	bool stored_form;	     /* of the row parsed last: it is as it would be stored */
 	bool splits;		     /* of it: a value has the rewrite TDL__SPLITS */
 	struct tdl__row_error error; /* of the row refused last */

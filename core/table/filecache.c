@@ -146,7 +146,7 @@ static int check_stat(const tdl__filecache *cache, const char *path, int err, co
 	if (err == ELOOP || err == EXDEV)
 		return unusable(cache, path, "is reached through a symbolic link", error);
 	if (err == ENXIO || err == ENODEV || (err == 0 && !S_ISREG(st->st_mode)))
-		return unusable(cache, path, "is no regular file", error);
+		return unusable(cache, path, "is not a regular file", error);
 	if (err != 0)
 		return tdl__fail_errno(error, err, "cannot open data file %s/%s", cache->table,
 				       path);

@@ -34,7 +34,7 @@ void tdl__table_ref(tdl_table *table);
  * Gives the table with a history that was replayed from its log and from nothing else: what
  * deletes, or says what is wrong, must not believe an index. *replayed is the table itself where it
  * loaded none, else another one on the same directories; the log is listed, so that a gap is seen.
- * Damage after version 0 is no failure: tdl_table_damage() tells. What is committed later has to
+ * Damage after version 0 is not a failure: tdl_table_damage() tells. What is committed later has to
  * be looked for by tdl__history_refresh_listed(). Give it back with tdl_table_free(). Errors: as
  * tdl_table_open().
  */

@@ -109,7 +109,7 @@ bool tdl__breaks_line(const char *p, size_t len)
 }
 
 /* From a character beyond ASCII to the first byte that may not be one, characters beyond ASCII
- * being taken one by one. NULL where one is no UTF-8. */
+ * being taken one by one. NULL where one is not UTF-8. */
 static const char *skip_one_by_one(const char *p, const char *end, bool *splits, const char **bad)
 {
 	do {

@@ -28,7 +28,7 @@ bool tdl__splits_line(const char *p, size_t len);
 /*
  * From a character beyond ASCII at p past it and as much text as is handy, up to the next quote,
  * backslash or control byte at most. *splits becomes true where there is one that
- * tdl__splits_line(). NULL: the bytes at *bad are no UTF-8.
+ * tdl__splits_line(). NULL: the bytes at *bad are not UTF-8.
  */
 const char *tdl__utf8_skip(const char *p, const char *end, bool *splits, const char **bad);
 

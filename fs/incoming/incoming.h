@@ -12,10 +12,11 @@
  * open of latest/ sees it. A close while somebody else still has the file open for writing, by
  * dup, fork or exec, in whatever process, returns 0 and commits nothing: (a; b) > f is one commit.
  *
- * What cannot be seen is no acknowledgement. Where a process may still have the file and nobody can
- * tell, or there is nothing left to look with, the close is refused with EAGAIN. Of writers into
- * whom the daemon may not look, the one that opened the file is taken for the last; the close of
- * any other returns 0, as if somebody else had it, and a later close or the last release commits.
+ * What cannot be seen is not an acknowledgement. Where a process may still have the file and nobody
+ * can tell, or there is nothing left to look with, the close is refused with EAGAIN. Of writers
+ * into whom the daemon may not look, the one that opened the file is taken for the last; the close
+ * of any other returns 0, as if somebody else had it, and a later close or the last release
+ * commits.
  *
  * Refused. When rows are bad, or the disk is full, close fails (EINVAL, ENOSPC, EDQUOT, EAGAIN,
  * EIO), the table is as it was, and the file stays in incoming/ with NAME.error beside it, which
@@ -40,7 +41,8 @@
  * refused file that is renamed to a temporary name is only renamed, and its NAME.error with it.
  * What a rename would have to do is done in the background when the last handle is released.
  *
- * Empty. A file without rows commits nothing and is no error; it stays until written or removed.
+ * Empty. A file without rows commits nothing and is not an error; it stays until written or
+ * removed.
  *
  * Committed. A name is unlisted at once. For five seconds the processes that wrote it still find
  * it, with its true size, and may stat, chmod, touch, read, rename or remove it (install, rsync

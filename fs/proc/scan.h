@@ -126,8 +126,8 @@ struct tdfs_scan {
 void tdfs_scan_run(struct tdfs_scan *scan);
 /* Before the first file is opened: whoever is there now, began before all of them. */
 void tdfs_scan_begin(void);
-/* A thread that scans: it gets descriptors of its own, so that how many the daemon has is no limit
- * for it. */
+/* A thread that scans: it gets descriptors of its own, so that how many the daemon has is not a
+ * limit for it. */
 void tdfs_scan_thread(void);
 /* The scan is given up where it stands; it has come back after all (or never began). */
 void tdfs_scan_lost(const struct tdfs_scan *scan);

@@ -68,7 +68,7 @@ void tdfs_tree_changed(const struct tdfs *tdfs)
 						TDFS_INCOMING };
 
 	/* Attributes only, which takes no lock of the kernel that a request could hold. One that
-	 * it does not know of is no error. */
+	 * it does not know of is not an error. */
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		fuse_lowlevel_notify_inval_inode(
 			tdfs->session, tdfs_node_ino((struct tdfs_node){ kinds[i], 0 }), -1, 0);

@@ -21,8 +21,8 @@
  * so that it is the same for ever, on every machine, across remounts; nothing is kept for an inode
  * the kernel knows, and a million versions cost nothing. A slot, once given, is never reused.
  *
- * latest/data.jsonl is no node of its own: its name leads to the data node of the newest version.
- * The same holds for history/latest.json.
+ * latest/data.jsonl is not a node of its own: its name leads to the data node of the newest
+ * version. The same holds for history/latest.json.
  */
 enum tdfs_kind {
 	TDFS_ROOT,

@@ -14,7 +14,7 @@ TEMPORARY = "_delta_log/.00000000000000000003.0123456789abcdef0123456789abcdef.t
 
 class Check(TestCase):
     def golden(self, name):
-        """Dated some years back, so that it is no matter what today's clock says."""
+        """Dated some years back, so that it does not matter what today's clock says."""
         table = super().golden(name)
         for commit in (table / "_delta_log").glob("*.json"):
             commit.write_bytes(

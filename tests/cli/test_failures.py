@@ -47,7 +47,7 @@ class Failures(TestCase):
                     said = re.search(
                         r"committed as version ([0-9]+), [^:]+: do not "
                         rf"{words(table)[0]} again|standard output: .*; "
-                        r"\w+ as version ([0-9]+) nevertheless: do not do it again",
+                        r"already \w+ as version ([0-9]+): do not retry",
                         result.error,
                     )
                     self.assertEqual(said is not None, len(after) > len(before), str(result))

@@ -114,6 +114,6 @@ class Signals(TestCase):
             child = self.begin(*words, stdin=subprocess.DEVNULL, stdout=writer)
             os.close(writer)
             _, err = child.communicate(timeout=harness.COMMAND_TIMEOUT)
-            says = f"error: standard output: Broken pipe; {said} nevertheless: do not do it again\n"
+            says = f"error: standard output: Broken pipe; already {said}: do not retry\n"
             self.assertEqual((child.returncode, err.decode()), (1, says))
         self.assertEqual(self.versions(table), [0, 1, 2, 3])

@@ -323,7 +323,7 @@ class Output(TestCase):
         self.assertEqual(
             ended.stderr,
             b"error: standard output: No space left on device; "
-            b"appended as version 1 nevertheless: do not do it again\n",
+            b"already appended as version 1: do not retry\n",
         )
         self.assertEqual(self.versions(table), [0, 1])
 

@@ -114,7 +114,7 @@ static void check_daemon(const struct mountopts *mount)
 	char why[8192] = "";
 	int r = tdfs_options_parse(&options, any ? 4 : 2, any ? words : words + 2, why, sizeof why);
 
-	/* What is no option of the daemon's is not handed on; a value may be wrong. */
+	/* What is not an option of the daemon's is not handed on; a value may be wrong. */
 	if (r == 0)
 		need(options.read_only == (mount->read_only || options.version));
 	else

@@ -30,7 +30,7 @@ struct slow_node {
 	size_t item_count;
 };
 
-/* NULL: it is no JSON, or has more than `max_depth` arrays and objects within one another. */
+/* NULL: it is not JSON, or has more than `max_depth` arrays and objects within one another. */
 struct slow_node *slow_parse(const char *text, size_t n, unsigned max_depth);
 void slow_free(struct slow_node *node);
 

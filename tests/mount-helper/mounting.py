@@ -83,7 +83,7 @@ class Mount8(TestCase):
         pidfd = os.pidfd_open(daemon)
         try:
             self.ok(["umount", point])
-            # The daemon is no child of ours; its end is waited for all the same.
+            # The daemon is not a child of ours; its end is waited for all the same.
             ended, _, _ = select.select([pidfd], [], [], harness.DAEMON_TIMEOUT)
             self.assertTrue(ended, "tinydeltafs did not end after umount")
         finally:

@@ -81,7 +81,7 @@ class Mounting(Mount8):
 
     def test_serves_others_at_once(self):
         """A bind mount made right after mount(8) returns shows the table; it stays dead when the
-        daemon has died, and is no empty directory."""
+        daemon has died, and is not an empty directory."""
         other = self.path("bind")
         other.mkdir()
         self.addCleanup(harness.run, ["umount", "-l", other])
@@ -186,7 +186,7 @@ class Mounting(Mount8):
         os.kill(daemon, signal.SIGKILL)
         select.select([pidfd], [], [], harness.DAEMON_TIMEOUT)
         os.close(pidfd)
-        self.mount_fails("-t", "tinydelta", self.t, self.m, says="lost its daemon; umount it first")
+        self.mount_fails("-t", "tinydelta", self.t, self.m, says="is gone: run 'umount ")
         self.ok(["umount", self.m])
         self.ok(["mount", "-t", "tinydelta", self.t, self.m])
         self.assertEqual((self.m / "v1" / "data.jsonl").read_bytes(), b'{"id":1}\n')

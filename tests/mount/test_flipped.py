@@ -253,7 +253,7 @@ class Flipped(TestCase):
                 with self.assertRaises(OSError) as caught:
                     os.pread(file.fileno(), 100, 4 * MIB)
                 self.assertEqual(caught.exception.errno, errno.EIO)
-                # Another mode or date is no damage.
+                # Another mode or date is not damage.
                 flip(part, 50)
                 flip(part, 4 * MIB + 5)
                 os.chmod(part, 0o600)

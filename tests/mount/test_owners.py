@@ -190,7 +190,7 @@ while time.monotonic() < end:
         except OSError:
             continue
         rounds += 1
-        # Ben may remove it, or open the same one after it: what becomes of it is no matter here.
+        # Ben may remove it, or open the same one after it: what becomes of it does not matter here.
         try:
             os.write(f, d)
             time.sleep(0.0002)

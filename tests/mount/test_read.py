@@ -80,7 +80,7 @@ class Golden(TestCase):
                     self.assertEqual(said["timestamp"], info["timestamp"])
                     self.assertEqual(said["readVersion"], info["readVersion"])
                     self.assertEqual(said["files"], len(files))
-                    # What the log says: newlines that files lack are no part of it.
+                    # What the log says: newlines that files lack are not part of it.
                     sizes = sum(size for size, _ in files.values())
                     self.assertEqual(said["size"], sizes)
                     self.assertIn(

@@ -204,7 +204,7 @@ class Starting(TestCase):
         other = self.table(name="other")
         self.refused(other, self.point, "already mounted")
         self.assertEqual(len(mounts_at(self.point)), 1)
-        # A version is no table.
+        # A version is not a table.
         self.refused(self.point / "v1", self.path_made("second"), "v1")
         # Twice, in two places, is fine.
         second = self.scratch / "second"

@@ -192,7 +192,7 @@ class Mounts(TeamCase):
                         self.drop(hers, ALICE, f"a{turn}")
                         self.assertEqual(self.shown(his, BOB), self.expected)
                     said = self.ok([*self.become(ALICE), self.programs["tinydelta"], "check", table])
-                    self.assertEqual(said.text, "", "a living mount of another is no problem")
+                    self.assertEqual(said.text, "", "a living mount of another is not a problem")
                     self.ok([*self.become(ALICE), "fusermount3", "-u", hers])
                     self.ok([*self.become(BOB), "fusermount3", "-u", his])
                     hers.finish()

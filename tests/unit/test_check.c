@@ -196,7 +196,7 @@ Test(check, data_files)
 	expect(-1, "2 %s: is reached through a symbolic link (versions 1 to 2, 4 to 5)\n", part);
 	unlink(in_scratch("%s", path));
 	make_dir(path);
-	expect(-1, "2 %s: is no regular file (versions 1 to 2, 4 to 5)\n", part);
+	expect(-1, "2 %s: is not a regular file (versions 1 to 2, 4 to 5)\n", part);
 	rmdir(in_scratch("%s", path));
 	/* The same length, another byte. */
 	bytes[6] = '8';
@@ -294,7 +294,7 @@ Test(check, the_log)
 	cr_assert_str_eq(check(3), "");
 	unlink(commit_path("t", 4));
 	make_dir(commit_path("t", 4));
-	cr_assert_str_eq(check(4), "2 _delta_log/00000000000000000004.json: is no regular file "
+	cr_assert_str_eq(check(4), "2 _delta_log/00000000000000000004.json: is not a regular file "
 				   "(versions 4 to 5 cannot be read)\n");
 }
 

@@ -332,12 +332,12 @@ Test(history, what_is_no_file_is_damage)
 	commit(0, "", "", "", "");
 	table = open_table("t");
 	cr_assert_eq(mkdir(commit_path("t", 1), 0755), 0);
-	expect_damage(table, 0, 1, "is no regular file");
+	expect_damage(table, 0, 1, "is not a regular file");
 	cr_assert_eq(try_write(table, TDL_APPEND, "{\"id\":1,\"name\":\"x\"}\n", &version, &error),
 		     TDL_ERR_CORRUPT);
 	rmdir(commit_path("t", 1));
 	cr_assert_eq(symlink("nowhere", commit_path("t", 1)), 0);
-	expect_damage(table, 0, 1, "is no regular file");
+	expect_damage(table, 0, 1, "is not a regular file");
 	unlink(commit_path("t", 1));
 	cr_assert_eq(tdl_table_refresh(table, &error), 0, "%s", error.message);
 	tdl_table_free(table);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What cannot be seen in /proc is no acknowledgement: closes whose scan fails, or shows nothing. */
+/* What cannot be seen in /proc is not an acknowledgement: closes whose scan fails, or shows
+ * nothing. */
 #include "fake_backend.h"
 
 #include <errno.h>

@@ -215,7 +215,7 @@ Test(index, is_ignored_where_any_byte_is_wrong)
 		cr_assert(!believes(&history, log_dir), "length %jd", (intmax_t)i);
 		tdl__history_free(&history);
 	}
-	/* A damaged index is no damage of the table. */
+	/* A damaged index is not damage of the table. */
 	tdl_table_free(open_table());
 	snprintf(path, sizeof path, "%s/t/_delta_log/" TDL__INDEX_NAME, dir);
 	cr_assert_eq(access(path, F_OK), 0);

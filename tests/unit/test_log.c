@@ -198,7 +198,7 @@ Test(log, damage_names_file_and_line)
 	cr_assert_eq(error.column, 1);
 	expect_damaged_text(INFO "\n" ADD "\n{\"add\":{\"path\":\"q\",\"si", 3, "not valid JSON");
 	cr_assert_eq(error.column, 23);
-	expect_damaged_text(INFO "\n\n\n{\"add\":null}\n" ADD "\n", 4, "add is no object");
+	expect_damaged_text(INFO "\n\n\n{\"add\":null}\n" ADD "\n", 4, "add is not an object");
 	expect_damaged_text(INFO INFO "\n", 1, "not valid JSON");
 	expect_damaged_text(INFO "\n{\"add\":{\"path\":\"../x\",\"size\":1,\"numRecords\":1}}\n", 2,
 			    "unsafe path of a data file, \"../x\"");
@@ -294,7 +294,7 @@ static void expect_no_file(int64_t version)
 {
 	cr_assert_eq(tdl__log_read(&log_, version, &commit, &error), TDL_ERR_CORRUPT);
 	cr_assert_eq(error.version, version);
-	cr_assert_not_null(strstr(error.message, ": is no regular file"), "%s", error.message);
+	cr_assert_not_null(strstr(error.message, ": is not a regular file"), "%s", error.message);
 	cr_assert(tdl__log_exists(&log_, version));
 }
 

@@ -139,7 +139,7 @@ Test(mountopts, commas_and_backslashes)
 	       "ro,context=\"system_u:object_r:tmp_t:s0:c1\\,c2\"");
 	expect("fsname=\"a,b\"", "fsname=a\\,b");
 	expect("fsname=a\\b", "fsname=a\\\\b");
-	/* To mount(8) a backslash is no escape. */
+	/* To mount(8) a backslash is not an escape. */
 	expect("fsname=a\\,noexec", "fsname=a\\\\,noexec");
 	expect("x-what=\"a,bogus\"", "");
 	expect("x-what=\"a,ro", "refused: a quote is not closed: x-what=\"a,ro");

@@ -337,7 +337,7 @@ Test(msg, a_log_that_was_moved_is_made_anew)
 	tdfs_msg_end();
 	cr_assert(holds(old, "first") && !holds(old, "second"));
 	cr_assert(holds(name, "second") && !holds(name, "first"));
-	/* Removed; and what is no file any more is not written to. */
+	/* Removed; and what is not a file any more is not written to. */
 	unlink(name);
 	tdfs_msg_reopen();
 	for (int i = 0; i < 2000 && access(name, F_OK) != 0; i++)

@@ -352,7 +352,7 @@ Test(publish, unknown_durability_is_said_and_nothing_taken_back)
 	cr_assert_eq(tdl_table_head(table), 2);
 	expect_version("t", 2, ROW_1 ROW_2);
 	expect_clean(2, 3);
-	/* A directory that cannot be synced at all is no failure. */
+	/* A directory that cannot be synced at all is not a failure. */
 	for (syncs = 1; syncs <= 4; syncs++) {
 		faults_fail_op(TDL__OP_FSYNC, syncs, 1, EINVAL);
 		cr_assert_eq(try_write(table, TDL_APPEND, ROW_3, &version, &error),

@@ -296,16 +296,16 @@ Test(snapshot, damaged_data_files, .timeout = 10)
 	expect_victim("victim is reached through a symbolic link");
 	unlink(victim);
 	cr_assert_eq(mkdir(victim, 0755), 0);
-	expect_victim("victim is no regular file");
+	expect_victim("victim is not a regular file");
 	rmdir(victim);
 	cr_assert_eq(mkfifo(victim, 0644), 0);
-	expect_victim("victim is no regular file");
+	expect_victim("victim is not a regular file");
 	unlink(victim);
 	cr_assert_eq(mknod(victim, S_IFSOCK | 0644, 0), 0);
-	expect_victim("victim is no regular file");
+	expect_victim("victim is not a regular file");
 	unlink(victim);
 	if (mknod(victim, S_IFCHR | 0666, 1 << 8 | 5) == 0) {
-		expect_victim("victim is no regular file");
+		expect_victim("victim is not a regular file");
 		unlink(victim);
 	}
 	put("t/victim", "abcde\n");

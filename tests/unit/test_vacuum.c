@@ -552,7 +552,7 @@ Test(vacuum, folders_of_others_are_left_alone)
 	free(folder);
 }
 
-/* A log that says nothing of a table is no ground for deleting what is in it. */
+/* A log that says nothing of a table is not a ground for deleting what is in it. */
 Test(vacuum, a_log_without_metadata)
 {
 	static const char info[] = "{\"commitInfo\":{\"timestamp\":1,\"operation\":\"CREATE\","

@@ -98,7 +98,7 @@ class Rights(TestCase):
             self.ok(["rm", "-rf", self.root / "_incoming"])
 
     def tree(self):
-        """All that is in the table, and when it was changed; who read it is no matter."""
+        """All that is in the table, and when it was changed; who read it does not matter."""
         found = {}
         for path in self.root.rglob("*"):
             st = path.lstat()

@@ -137,8 +137,8 @@ class Command(Stopped):
             outcomes[committed] += 1
             if committed:
                 self.assertRegex(result.out, rb"\A(\w+ .*version [0-9]+)\n\Z", about)
-                self.assertRegex(result.error, r"\A(error: stopped by SIG\w+; .* version [0-9]+ "
-                                 r"nevertheless: do not do it again\n)?\Z", about)
+                self.assertRegex(result.error, r"\A(error: stopped by SIG\w+; already .* version [0-9]+"
+                                 r": do not retry\n)?\Z", about)
             else:
                 says = f"error: stopped by {number.name}: nothing was committed\n"
                 self.assertEqual((result.out, result.error), (b"", says), about)

@@ -104,7 +104,7 @@ class Service(TestCase):
             os.listdir(self.point)
         self.clear()
         self.assertEqual(os.listdir(self.point), [], "what is dead is taken away")
-        # An address that is no file; then the manager itself has gone, and nobody has cleared.
+        # An address that is not a file; then the manager itself has gone, and nobody has cleared.
         daemon = self.started(f"\0tinydeltafs-test-{self.scratch.name}")
         self.stopped(daemon, signal.SIGKILL, -signal.SIGKILL)
         daemon = self.started(str(self.path()))

@@ -274,7 +274,7 @@ static struct fuse_operations operations = {
 	.flock = lock_file,
 };
 
-/* The words that are no options are the directory and the mount point; the rest is libfuse's. */
+/* The words that are not options are the directory and the mount point; the rest is libfuse's. */
 static int each(void *data, const char *word, int key, struct fuse_args *args)
 {
 	char **place = !options.directory ? &options.directory : &options.point;
