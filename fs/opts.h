@@ -33,7 +33,8 @@ struct tdfs_options {
 	bool read_only;
 	bool auto_unmount;
 	bool remount;	  /* change the flags of what is mounted */
-	const char *fact; /* an option that is none, but is in a list made from /proc/mounts */
+	const char *fact; /* the first of the kernel's own words in /proc/mounts (fd=, rootmode=),
+			   * which are allowed with remount only; NULL: none */
 	char *version;	  /* show this one alone, which makes it read_only; NULL: all of them */
 	struct tdfs_shown shown;
 	bool no_passthrough;

@@ -14,10 +14,10 @@
 struct tdfs_pool;
 
 struct tdfs_pool_options {
-	unsigned threads;
-	unsigned share;	     /* of them, for one user at a time; 0: all */
-	unsigned lost;	     /* so many threads that were given up are replaced, at most */
-	void (*begin)(void); /* what each thread does first; may be NULL */
+	unsigned threads;    /* at most; each is started when a job finds none idle */
+	unsigned share;	     /* threads that one user's jobs may have at once; 0: all */
+	unsigned lost;	     /* threads given up by tdfs_pool_call() that are replaced, at most */
+	void (*begin)(void); /* called first in each thread; NULL: nothing */
 };
 
 /* Starts no thread. Returns NULL when out of memory. */
@@ -31,21 +31,20 @@ bool tdfs_pool_free(struct tdfs_pool *pool, unsigned limit);
 bool tdfs_pool_submit(struct tdfs_pool *pool, uid_t user, void (*run)(void *), void *argument);
 
 struct tdfs_call {
-	uid_t user;
-	void (*run)(void *argument);
-	/* Called in place of an answer, by whoever is last to have the argument: when run() that
-	 * was given up has ended after all, or when it never began. */
-	void (*discard)(void *argument);
-	void (*lost)(void *argument); /* called when run() is being given up; may be NULL */
-	void *argument;
-	const atomic_uint *steps; /* in *argument; grows while it gets on; may be NULL */
-	unsigned limit;		  /* ms for one step */
+	uid_t user;			 /* whose share it counts in */
+	void (*run)(void *argument);	 /* the job */
+	void (*discard)(void *argument); /* frees the argument of a job that was given up, once
+					  * run() has ended after all, or where it never began */
+	void (*lost)(void *argument);	 /* called when run() is being given up; NULL: nothing */
+	void *argument;			 /* the caller's again when tdfs_pool_call() returns true */
+	const atomic_uint *steps;	 /* in *argument; grows as run() makes progress; or NULL */
+	unsigned limit;			 /* ms without progress after which run() is given up */
 };
 
 /*
- * The same, and waits until it has run, however long that takes: as long as it gets on, or only
- * lacks a processor, or waits its turn. It is given up where it stands still for `limit` ms; its
- * thread is replaced. False: it was given up, or it could not begin.
+ * Waits for run(). Gives it up after `limit` ms without progress in *steps; time in the queue, and
+ * time in which it was ready and only lacked a processor, do not count. Its thread is replaced.
+ * False: it was given up or could not begin; then the pool owns `argument` and calls discard().
  */
 bool tdfs_pool_call(struct tdfs_pool *pool, const struct tdfs_call *call);
 

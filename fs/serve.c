@@ -227,9 +227,9 @@ static void *run_signal_thread(void *argument)
 /* ---- The beginning and the end ------------------------------------------------------------ */
 
 /*
- * libfuse unmounts by path, whatever is there now. Where it is no more us (a lazy umount, and then
- * another mount), it must not: an end of a pipe that nobody reads, put in the place of our device,
- * makes it believe that the connection is cut already. And so it is, since that closed the device.
+ * libfuse unmounts by path. If our mount was detached (umount -l) and another one is there now,
+ * that must not be taken away: a broken pipe in the place of the device makes libfuse see a dead
+ * connection and skip the umount. Replacing the device has closed it, which ends our own mount.
  */
 static void unmount(struct server *server)
 {

@@ -15,7 +15,7 @@ void output_bytes(const void *bytes, size_t n);
 int output_failed(void);
 /* Whether it is that nobody reads any more. */
 bool output_broken(void);
-/* As if writing had failed so: what could not be made cannot be written. */
+/* Records ENOMEM as the output's error. */
 void output_no_memory(void);
 
 /* The same for what may be large: that goes out without another copy. */

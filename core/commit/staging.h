@@ -17,16 +17,16 @@
 
 /* A process's folder. */
 struct tdl_staging {
-	tdl_table *table;
-	int incoming; /* _incoming */
-	int dir;      /* the folder; its description holds a lock, */
-	int lock;     /* and so does that of the file in it */
-	char *name;
+	tdl_table *table;		/* borrowed */
+	int incoming;			/* _incoming */
+	int dir;			/* the folder in it, flock()ed */
+	int lock;			/* `.lock` in that, flock()ed */
+	char *name;			/* the folder's, owned */
 	atomic_size_t validator_memory; /* of all its files' validators while they are written */
-	pthread_mutex_t renewing;	/* one at a time makes the folder anew */
-	pthread_mutex_t memory_lock;
-	pthread_cond_t memory_left; /* long_rows has become less */
-	unsigned long_rows;	    /* validators of what is committed that have one */
+	pthread_mutex_t renewing;	/* held by the one that makes the folder anew */
+	pthread_mutex_t memory_lock;	/* guards long_rows */
+	pthread_cond_t memory_left;	/* long_rows has become less */
+	unsigned long_rows;		/* validators of what is being committed with a long row */
 };
 
 /* Of what is validated while it is written: a row that is longer, or more memory for all files of
@@ -37,25 +37,25 @@ struct tdl_staging {
 #define TDL__LONG_ROWS 2u
 
 struct tdl_staged {
-	tdl_staging *staging;
-	pthread_mutex_t lock;		  /* of what is known of its bytes while it is written: */
-	struct tdl__validator *validator; /* its validator, or NULL; or one that is done: */
-	bool prepared;			  /* `part` is what a commit of the file needs */
-	tdl__part part;
+	tdl_staging *staging;		  /* borrowed */
+	pthread_mutex_t lock;		  /* guards all below but fd and hex */
+	struct tdl__validator *validator; /* owned; has read the bytes so far. NULL: none */
 	void (*free_validator)(struct tdl__validator *validator);
-	size_t validator_memory; /* what it counts for in the folder's */
-	uint64_t generation;	 /* counts the times it was cut */
-	bool scattered;		 /* nothing: they did not come one after the other */
-	int unsynced;		 /* why they could not be made durable, or 0 */
-	atomic_bool stop;	 /* its preparation: it has been written to */
-	int fd;
-	char hex[TDL__HEX_MAX];
-	/* Of whom the file that tells about it says so, and what it says of a refusal; with the
-	 * lock held. */
-	bool has_about;
-	unsigned uid, gid, mode;
-	char *refused;	 /* or NULL */
-	char *file_name; /* in the folder; NULL: it is gone; changed with the lock held */
+	size_t validator_memory; /* what the validator counts for in the folder's */
+	bool prepared;		 /* the validator has finished, and `part` is for a commit */
+	tdl__part part;		 /* where prepared */
+	uint64_t generation;	 /* counts the times the file was cut */
+	bool scattered;		 /* its bytes did not come one after the other: no validator */
+	int unsynced;		 /* why its bytes could not be made durable; 0: nothing failed */
+	atomic_bool stop;	 /* a preparation is to stop: the file has been written to */
+	int fd;			 /* -1: closed */
+	char hex[TDL__HEX_MAX];	 /* its digits, those of the data file it is to become */
+	bool has_about;		 /* a file on the disk tells the following three and `refused` */
+	unsigned uid;		 /* the user it is to belong to */
+	unsigned gid;		 /* the group */
+	unsigned mode;		 /* the permission bits */
+	char *refused;		 /* owned; the reason of a refusal. NULL: none */
+	char *file_name;	 /* owned; in the folder. NULL: removed */
 };
 
 /* Writes this long are validated while the file is written; most files are shorter. */

@@ -507,7 +507,7 @@ bool tdl__path_safe(const char *path)
 
 		if (n == 0 || (n == 1 && at[0] == '.') || (n == 2 && memcmp(at, "..", 2) == 0))
 			return false;
-		/* What is dropped there belongs to other people, and the log is not data. */
+		/* _incoming/ holds other users' uncommitted files; _delta_log/ is not data. */
 		if (at == path && ((n == 10 && memcmp(at, "_delta_log", n) == 0) ||
 				   (n == 9 && memcmp(at, "_incoming", n) == 0)))
 			return false;

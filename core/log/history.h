@@ -40,15 +40,15 @@ typedef struct tdl__history tdl__history;
 
 struct tdl__history {
 	tdl__log log;
-	int table_dir;	  /* borrowed: where the log's folder has its name; -1: nobody asks */
+	int table_dir;	  /* borrowed; checked for still holding `log`'s folder. -1: not checked */
 	bool from_index;  /* it began with what an index said, and was not replayed from the log */
 	size_t restamped; /* versions whose stamps in that index were old ones */
-	pthread_mutex_t refreshing;
-	bool listed;		 /* under it: the log was listed and has nothing behind a gap */
-	bool own;		 /* the log's folder is as our own commit left it, */
-	struct timespec changed; /* which is when it last changed */
-	unsigned turn;		 /* of the probes far beyond the head */
-	pthread_rwlock_t lock;	 /* guards all below */
+	pthread_mutex_t refreshing; /* held by the one that follows the log; guards the next four */
+	bool listed;		    /* the log was listed once and had nothing behind a gap */
+	bool own;		    /* nobody but us has changed _delta_log since our last commit */
+	struct timespec changed;    /* own: the mtime of _delta_log after that */
+	unsigned turn;		    /* which probe far beyond the head comes next */
+	pthread_rwlock_t lock;	    /* guards all below */
 	tdl__version *versions;
 	size_t count, cap; /* the head is count - 1 */
 	char **operations;

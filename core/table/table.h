@@ -52,11 +52,8 @@ extern size_t tdl__index_worth;
  * since what is published never changes. */
 mode_t tdl__table_file_mode(const struct stat *table);
 
-/*
- * Sets the mtime of a file that is about to get a name of the table's 10 minutes ahead: the Python
- * vacuum knows no locks, and at its default age deletes what no commit names yet; but what is
- * younger than now it keeps.
- */
+/* Sets a file's mtime 10 minutes ahead, before it gets a name of the table's: Python's vacuum takes
+ * no lock, and deletes files that no commit names and that are older than now. */
 void tdl__table_set_future_mtime(int fd);
 
 /* Gives a new file or folder a mode, and the table's owner and group as far as this process may.

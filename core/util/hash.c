@@ -19,7 +19,7 @@ static void make_key(void)
 
 	if (getrandom(key, sizeof key, GRND_NONBLOCK) == (ssize_t)sizeof key)
 		return;
-	/* Early at boot: better than what everybody knows. */
+	/* getrandom() is not ready, early at boot: a weak key beats a constant one. */
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	key[0] = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)getpid();
 	key[1] = (uint64_t)(uintptr_t)&now;

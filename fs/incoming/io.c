@@ -222,7 +222,7 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 		staged->failed = err;
 	staged->changes++;
 	staged->node.mtime = staged->node.ctime = tdfs_time();
-	/* They are told in the order in which they are answered, one behind at most. */
+	/* Feed the validator in reply order, at most one write behind. */
 	while (staged->telling)
 		pthread_cond_wait(&in->change, &in->lock);
 	staged->telling = true;

@@ -15,9 +15,26 @@
  * or to remove it, waits. So it is while its bytes are cut or its name on disk changes. A staged
  * file that is COMMITTED and still has its name is a recent name.
  *
- * A handle for writing that no close has come for is open, or about to be: between our answer to
- * an open and the descriptor's appearance in /proc there is a moment. Only where each of them has
- * seen a close, /proc is asked.
+ * THE END OF A CLOSE (finish() in close.c). The kernel sends a FLUSH for every close of every
+ * descriptor, of whatever process, and a RELEASE once after the last one, when close() has returned
+ * and nobody can be told anything. So the commit must happen in a FLUSH, in the last one, and which
+ * one is the last the kernel does not say. It is found out in this order:
+ *
+ * 1. A handle for writing that was never flushed is certainly open, or about to be: between our
+ *    answer to an open and the descriptor's appearance in /proc there is a moment. While there is
+ *    one, this close answers 0 and leaves the commit to a later one.
+ * 2. /proc is scanned for holders, without the lock: proc/scan.h. Somebody has the file: the same.
+ *    Nobody can tell: the close is refused with EAGAIN. A scan also finds the writers that are
+ *    being killed, which makes the file incomplete: that must be known before any commit.
+ * 3. Several closes may be scanning at once. The last of them to end decides for all, since each of
+ *    them may have found a killed writer; the others answer 0.
+ * 4. The lock was not held meanwhile. Where the file was opened, written, renamed or committed
+ *    since the scan began, its result is about another file: it all begins anew, a few times.
+ * 5. The commit. Its outcome is kept with the count of changes at that time; a later close that
+ *    finds nothing changed since answers with the same, if its handle is as old.
+ *
+ * What is left when the last handle is released (its last close was not recognised, or never came)
+ * is committed then; the log has what nobody waits for.
  *
  * Everything is guarded by tdfs_incoming.lock, but for the staged bytes themselves: `writing`
  * counts the writes that run without it, until they are validated; a commit and a cut begin when
@@ -28,23 +45,36 @@
 
 #include "incoming/incoming.h"
 
-#define TDFS_RECENT_MS	      5000
-#define TDFS_RECENT_MAX	      65536u /* of some hundred bytes each */
-#define TDFS_RECENT_FILES_MAX 64u    /* of them, those whose staged file is kept open to be read */
-#define TDFS_WAITS_MS	      10000  /* until the log says who has a file that waits */
-#define TDFS_COPY_MS	      2000 /* from a folder's times to its mode, in a program that copies */
-#define TDFS_COPIERS	      8u
-#define TDFS_COPIED_MAX	      1024u /* of the newest files, whose writer counts as one */
-#define TDFS_TIDS	      8u
-#define TDFS_TABLES	      8u
-#define TDFS_CLIENTS_MAX      512u /* of one staged file that are remembered */
-#define TDFS_CLIENTS_KEPT     16u  /* once nobody has it open */
-#define TDFS_SCANS_MAX	      20   /* that may fail, one after the other */
-#define TDFS_RETRY_MS	      20u
-#define TDFS_BEST_WRITE	      (1 << 20) /* what programs should write at once: one request */
-#define TDFS_EXEC_MS	      100 /* how long a descriptor that exec will close is waited for */
-#define TDFS_SCANS_MS	      200 /* and the scans of other closes, which have a limit of their own */
-#define TDFS_STEP_MS	      3u
+/* How long the writer of a committed file still finds its name, in ms. */
+#define TDFS_RECENT_MS 5000
+/* So many recent names there are at most, of some hundred bytes each. */
+#define TDFS_RECENT_MAX 65536u
+/* The newest recent names whose staged file is kept open to be read. */
+#define TDFS_RECENT_FILES_MAX 64u
+/* After so many ms the log says who has a file that waits for a close. */
+#define TDFS_WAITS_MS 10000
+/* A program that copies a folder sets its mode within so many ms of its times. */
+#define TDFS_COPY_MS 2000
+#define TDFS_COPIERS 8u
+/* The newest files, whose writer counts as a program that copies. */
+#define TDFS_COPIED_MAX 1024u
+/* Threads of one client that are remembered; tables of descriptors of one file. */
+#define TDFS_TIDS   8u
+#define TDFS_TABLES 8u
+/* Clients of one staged file that are remembered, */
+#define TDFS_CLIENTS_MAX 512u
+/* and how many of them once nobody has it open. */
+#define TDFS_CLIENTS_KEPT 16u
+/* Scans that may fail one after the other, and the ms between two of them. */
+#define TDFS_SCANS_MAX 20
+#define TDFS_RETRY_MS  20u
+/* st_blksize, what programs should write at once: one request. */
+#define TDFS_BEST_WRITE (1 << 20)
+/* A descriptor that exec is about to close is waited for so many ms; */
+#define TDFS_EXEC_MS 100
+/* so are the scans of other closes; in steps of */
+#define TDFS_SCANS_MS 200
+#define TDFS_STEP_MS  3u
 
 enum tdfs_kind {
 	TDFS_STAGED,
@@ -57,34 +87,35 @@ enum tdfs_state {
 };
 
 struct tdfs_inode {
-	uint64_t ino;
-	enum tdfs_kind kind;
-	uint64_t lookups; /* that the kernel has not forgotten */
-	unsigned users;	  /* handles and running functions */
-	char *name;	  /* NULL: it has none any more */
-	/* It got its name, or was listed again, by something else than a request for that name:
-	 * what the kernel looked up before, it may have found to be nothing, or another's. */
-	bool appeared;
-	pid_t seen_by;			    /* the last thread that looked it up since, or 0 */
-	struct tdfs_inode *next, *previous; /* all nodes, by inode number */
-	mode_t mode;
-	uid_t uid;
-	gid_t gid;
-	struct timespec atime, mtime, ctime;
+	uint64_t ino;		     /* never used for another node */
+	enum tdfs_kind kind;	     /* of which structure this is the first member */
+	uint64_t lookups;	     /* replies that the kernel has not forgotten yet */
+	unsigned users;		     /* handles, and running functions that refer to it */
+	char *name;		     /* owned; NULL: unlinked */
+	bool appeared;		     /* it got its name by something else than a request for it: the
+				      * kernel may have found nothing there, or another's file */
+	pid_t seen_by;		     /* the last thread that looked it up since it appeared, or 0 */
+	struct tdfs_inode *next;     /* the next newer of all nodes */
+	struct tdfs_inode *previous; /* the next older */
+	mode_t mode;		     /* permission bits, as stat shows them */
+	uid_t uid;		     /* owner, as stat shows it */
+	gid_t gid;		     /* group, as stat shows it */
+	struct timespec atime;	     /* as stat shows it */
+	struct timespec mtime;	     /* last write or truncation, or what utimens() set */
+	struct timespec ctime;	     /* last change of bytes, name or attributes */
 };
 
 struct tdfs_error_file {
 	struct tdfs_inode node;
-	struct tdfs_staged *staged; /* whose error file it is; NULL: of none any more */
-	char *text;
-	size_t length;
-	/* Its file was removed, and it went with it; for a moment it can be removed by its name: by
-	 * this user, and is seen by this thread. */
-	bool removed;
-	uid_t remover;
-	pid_t remover_tid;
-	int64_t until;
-	struct tdfs_error_file *next_removed, *previous_removed;
+	struct tdfs_staged *staged; /* what it tells about; NULL: that is gone */
+	char *text;		    /* owned; one line and its newline */
+	size_t length;		    /* of `text` */
+	bool removed;	   /* with its staged file; for a moment it can be removed by name */
+	uid_t remover;	   /* removed: the user who may */
+	pid_t remover_tid; /* removed: the thread that still sees it */
+	int64_t until;	   /* removed: when that ends, in ms */
+	struct tdfs_error_file *next_removed;	  /* the next to end */
+	struct tdfs_error_file *previous_removed; /* the one that ends before */
 };
 
 /* What a user has of what all share. Gone when that is nothing. */
@@ -98,80 +129,93 @@ struct tdfs_user {
 
 /* A process that opened, wrote or closed a staged file. */
 struct tdfs_client {
-	bool wrote; /* or opened it for writing; else it only closed a descriptor */
-	bool sought;
-	bool clean;	       /* neither it nor a descendant had the file when it last closed it */
+	bool wrote;	       /* it wrote, or opened the file for writing */
+	bool sought;	       /* its process was asked for */
+	bool clean;	       /* at its last close neither it nor a descendant had the file */
 	pid_t tids[TDFS_TIDS]; /* threads of it that were seen; 0: none */
-	unsigned next_tid;
-	struct tdfs_process *process; /* NULL: not found out yet */
+	unsigned next_tid;     /* where the next thread goes, modulo TDFS_TIDS */
+	struct tdfs_process *process; /* a reference; NULL: not found out yet */
 };
 
-/* A table of descriptors, by the number that the kernel has for it. Where /proc shows nothing of a
+/* A table of descriptors (a process, or several with CLONE_FILES). Where /proc shows nothing of a
  * writer, it is the witness. */
 struct tdfs_table {
-	uint64_t owner; /* 0: none */
+	uint64_t owner; /* the kernel's lock owner; 0: none */
 	bool wrote;	/* and has not closed since: it has the file open */
 };
 
 struct tdfs_staged {
 	struct tdfs_inode node;
 	enum tdfs_state state;
-	void *file;	     /* the backend's; NULL: none */
-	int fd;		     /* -1: closed, while nobody has it open */
-	unsigned using_file; /* calls of the backend that run without the lock and a handle */
+
+	/* Its bytes. */
+	void *file;	     /* the backend's object, owned; NULL: discarded */
+	int fd;		     /* of `file`; -1: closed, while nobody has it open */
+	unsigned using_file; /* calls of the backend that use `file` without the lock */
 	uint64_t base;	     /* bytes that were committed before through this inode */
 	uint64_t size;	     /* bytes staged behind them */
 	uint64_t changes;    /* counts writes and truncations */
-	uint64_t settled;    /* `changes` when it was last committed, refused or found empty */
-	int answer;	     /* the outcome then: what further closes get, */
-	uint64_t answered;   /* of handles up to this one: `opens` then */
-	uint64_t opens;	     /* counts handles for writing */
-	unsigned writers;    /* of them, those not released */
-	unsigned
-		unclosed; /* of them, those that not one close has come for: they are surely open */
-	unsigned writing;
-	bool telling;		   /* the backend of bytes that were written */
-	bool queued;		   /* for its preparation */
-	bool preparing;		   /* the backend does; no commit meanwhile */
-	uint64_t prepared;	   /* its size when that was last tried */
-	unsigned scanning;	   /* closes whose scan of /proc is not over */
-	int failed;		   /* errno of a write that failed: there is a hole */
-	bool shrank;		   /* implicitly: the kernel may take it for longer than it is */
-	char *incomplete;	   /* why it must not be committed */
-	uint64_t incomplete_opens; /* `opens` then: later handles may rewrite it */
-	bool unanswered;	   /* the mount ended before a close had its answer */
-	bool lost_holder;	   /* somebody who held it has ended */
-	bool implicit; /* created by reopening a committed name; removed at last close if not
-			  written */
-	uid_t writer;  /* who opened it last for writing */
-	struct tdfs_user *user; /* whose files it counts among, its maker's; or NULL */
-	struct tdfs_error_file *error_file;
-	struct tdfs_client *clients;
+	unsigned writing;    /* writes that run without the lock */
+	bool telling;	     /* a write is being fed to the validator */
+	bool shrank;	     /* without a request: the kernel may take it for longer than it is */
+	int failed;	     /* errno of a write that failed, which left a hole; 0: none */
+
+	/* Its preparation for a rename. */
+	bool queued;	   /* waits for a thread */
+	bool preparing;	   /* runs; no commit meanwhile */
+	uint64_t prepared; /* `size` when it was last tried */
+
+	/* Who has it open for writing. */
+	uint64_t opens;		     /* counts handles for writing, ever */
+	unsigned writers;	     /* handles for writing that are not released */
+	unsigned unclosed;	     /* of them, never flushed: certainly still open */
+	unsigned scanning;	     /* closes whose scan of /proc is not over */
+	uid_t writer;		     /* the user who opened it last */
+	struct tdfs_user *user;	     /* whose files it counts among, its maker's; or NULL */
+	struct tdfs_client *clients; /* owned, `n_clients` of them, the oldest first */
 	size_t n_clients;
-	uid_t users[TDFS_USERS_MAX]; /* who opened it for writing */
-	unsigned n_users;	     /* TDFS_USERS_MAX + 1: more */
-	struct tdfs_moment since;    /* when it was first opened so */
+	bool lost_holder;	     /* a client ended that may have left the file to a child */
+	uid_t users[TDFS_USERS_MAX]; /* who opened it */
+	unsigned n_users;	     /* in `users`; TDFS_USERS_MAX + 1: more than fit */
+	struct tdfs_moment since;    /* when it was first opened */
 	struct tdfs_table tables[TDFS_TABLES];
-	unsigned next_table;
-	int64_t waits_since; /* that somebody else has it, for the log; 0: it does not wait */
-	struct tdfs_named_process holder;
-	bool waits_logged;
-	char *committed_name; /* its name then */
-	int64_t until;	      /* when a recent name ends, or an implicit file that nobody opens */
-	bool in_recent;	      /* is in the list of recent names */
-	bool keeps_file;      /* and open for those who may read it */
-	struct tdfs_staged *next_recent, *previous_recent;
+	unsigned next_table; /* where the next table goes, modulo TDFS_TABLES */
+
+	/* The last outcome: committed, refused, or found empty. */
+	uint64_t settled;	   /* `changes` then */
+	int answer;		   /* the errno that further closes get, or 0, */
+	uint64_t answered;	   /* through handles up to this one: `opens` then */
+	bool unanswered;	   /* the mount ended before a close had its answer */
+	char *incomplete;	   /* why it must not be committed; NULL: it may */
+	uint64_t incomplete_opens; /* `opens` when that was found: later handles may rewrite it */
+	struct tdfs_error_file *error_file; /* NULL: none */
+	char *committed_name;		    /* its name when it was committed; NULL: never was */
+
+	/* A close that somebody else has yet to make. */
+	int64_t waits_since;		  /* in ms; 0: none */
+	struct tdfs_named_process holder; /* whose close that is, for the log */
+	bool waits_logged;		  /* the log has named him */
+
+	/* Recent names, and files that were made by reopening one. */
+	bool implicit; /* made by reopening a recent name; removed at the last close if unwritten */
+	int64_t until; /* end of a recent name, or of an implicit file that nobody opens; in ms */
+	bool in_recent;	 /* in the list of recent names */
+	bool keeps_file; /* its staged file is still open for those who may read it */
+	struct tdfs_staged *next_recent;     /* the next to end */
+	struct tdfs_staged *previous_recent; /* the one that ends before */
 };
 
 struct tdfs_handle {
-	struct tdfs_handle *next, **link; /* of all, for those whose release never comes */
-	struct tdfs_inode *node;
-	bool reads, writes;
-	bool closed;	 /* a close has come: whether it is still open, only /proc can tell */
-	uint64_t serial; /* the staged file's `opens` when it was made */
-	struct tdfs_user *user; /* whose opens it counts among, or NULL */
-	pid_t opener;		/* a thread */
-	uint64_t owner;		/* the first table that wrote or closed through it; 0: none yet */
+	struct tdfs_handle *next;  /* of all, for those whose release never comes */
+	struct tdfs_handle **link; /* what points to this one */
+	struct tdfs_inode *node;   /* one of its `users` is this handle */
+	bool reads;		   /* opened for reading */
+	bool writes;		   /* opened for writing */
+	bool closed;		   /* a close has come: only /proc can tell whether it is open */
+	uint64_t serial;	   /* the staged file's `opens` when it was made */
+	struct tdfs_user *user;	   /* whose opens it counts among, or NULL */
+	pid_t opener;		   /* the thread that opened it */
+	uint64_t owner;		   /* first table that wrote or closed through it; 0: none yet */
 };
 
 struct tdfs_daemon;
@@ -179,14 +223,14 @@ struct tdfs_daemon;
 /* A staged file that is no longer needed, to be closed when the lock is not held. */
 struct tdfs_deferred_close {
 	struct tdfs_deferred_close *next;
-	void *file; /* NULL: only a descriptor of it */
-	int fd;
+	void *file; /* the backend's object; NULL: only a descriptor */
+	int fd;	    /* where `file` is NULL */
 };
 
 /* A thread that does to the folder what programs do that copy one. */
 struct tdfs_copier {
 	pid_t tid;
-	int64_t until;
+	int64_t until; /* in ms */
 };
 
 /* Where a node stands among all. */
@@ -198,30 +242,37 @@ struct tdfs_place {
 struct tdfs_incoming {
 	struct tdfs_backend backend; /* constant */
 	struct tdfs_daemon *daemon;  /* constant; NULL in unit tests */
-	pthread_mutex_t lock;
-	pthread_cond_t change; /* some staged file's state, writing or looking changed */
-	uint64_t first, next;  /* inode numbers */
-	/* In the order of their numbers, with gaps where one was freed; and a tree of names, since
-	 * users choose those: tsearch() has no bad case. */
-	struct tdfs_place *places;
-	size_t n_places, room, gaps;
-	void *names;
-	void *users; /* tdfs_user, by number */
-	struct tdfs_inode *oldest, *newest;
-	struct tdfs_handle *handles;
-	struct tdfs_staged *first_recent, *last_recent, *recent_files;
-	unsigned n_recent, n_recent_files;
-	struct tdfs_deferred_close *deferred_closes;
-	unsigned committing; /* staged files being committed */
-	bool unopened;	     /* there may be some that are `implicit` and were never opened */
-	bool closing;	     /* no new commits but tdfs_incoming_settle()'s */
-	struct timespec changed;
+	pthread_mutex_t lock;	     /* guards all below, and all nodes and handles */
+	pthread_cond_t change;	     /* a staged file's state, writing or scanning changed */
+	uint64_t first;		     /* the first inode number, */
+	uint64_t next;		     /* and the next one */
+	struct tdfs_place *places;   /* sorted by inode number, with gaps where one was freed */
+	size_t n_places;	     /* places in use, gaps included */
+	size_t room;		     /* places allocated */
+	size_t gaps;		     /* places without a node */
+	void *names;		     /* tsearch() tree of nodes by name: users choose those, and a
+				      * balanced tree has no bad case */
+	void *users;		     /* tsearch() tree of tdfs_user by number */
+	struct tdfs_inode *oldest;   /* first of all nodes, in the order they were made */
+	struct tdfs_inode *newest;   /* last of them */
+	struct tdfs_handle *handles; /* all that are not released */
+	struct tdfs_staged *first_recent;	     /* the recent name that ends first */
+	struct tdfs_staged *last_recent;	     /* the one that ends last */
+	struct tdfs_staged *recent_files;	     /* the first that keeps its file */
+	unsigned n_recent;			     /* recent names */
+	unsigned n_recent_files;		     /* of them, those that keep their file */
+	struct tdfs_deferred_close *deferred_closes; /* done by tdfs_unlock() */
+	unsigned committing;			     /* staged files being committed or frozen */
+	bool unopened;		 /* there may be implicit files that were never opened */
+	bool closing;		 /* no new commits but those of the end of the mount */
+	struct timespec changed; /* when the listing last changed */
 	struct tdfs_copier copiers[TDFS_COPIERS];
-	unsigned next_copier;
-	struct tdfs_error_file *removed, *last_removed; /* in the order of their ends */
-	unsigned n_removed;
-	bool logged_hidden; /* logged that /proc does not show all processes */
-	unsigned waiting;   /* staged files that may have waits_since */
+	unsigned next_copier;		      /* where the next one goes, modulo TDFS_COPIERS */
+	struct tdfs_error_file *removed;      /* the removed error file that ends first */
+	struct tdfs_error_file *last_removed; /* the one that ends last */
+	unsigned n_removed;		      /* removed error files */
+	bool logged_hidden; /* the log says that /proc does not show all processes */
+	unsigned waiting;   /* staged files with waits_since */
 };
 
 void tdfs_lock(struct tdfs_incoming *in);
@@ -334,20 +385,20 @@ int tdfs_client_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		      const struct tdfs_caller *caller);
 
 struct tdfs_scan_result {
-	bool held;    /* for all that can be said */
-	bool unknown; /* that cannot be said; why[] tells the reason */
-	bool till_exec;
-	struct tdfs_named_process holder; /* where held; process 0: not known */
-	char why[160];
-	pid_t excluded; /* the process of `exclude`; 0: unknown */
-	bool excluded_holds;
+	bool held;			  /* somebody has it open, or may */
+	bool unknown;			  /* held: nobody can tell, for the reason in why[] */
+	bool till_exec;			  /* held: only by descriptors that an exec closes */
+	struct tdfs_named_process holder; /* held: one who has it; process 0: not known */
+	char why[160];			  /* unknown: what the close fails with */
+	pid_t excluded;			  /* the process of `exclude`; 0: unknown */
+	bool excluded_holds;		  /* it has the file open, too */
+};
+enum tdfs_scan_kind {
+	TDFS_SCAN_KILLED, /* only whether a client is being killed */
+	TDFS_SCAN_HOLDERS /* and who has the file open */
 };
 /* Scans who holds the staged file, marks it incomplete where a writer is being killed. Gives the
  * lock up meanwhile. */
-enum tdfs_scan_kind {
-	TDFS_SCAN_KILLED,
-	TDFS_SCAN_HOLDERS
-};
 /* `caller`: NULL: nobody closes it. */
 struct tdfs_scan_result tdfs_holders_scan(struct tdfs_incoming *in, struct tdfs_staged *staged,
 					  enum tdfs_scan_kind how, const struct tdfs_caller *caller,

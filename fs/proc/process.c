@@ -29,7 +29,6 @@
  * by how many they have. */
 #define COMPARED_MAX 32u
 
-/* A positive number that is the whole of `text`, or 0. */
 pid_t tdfs_parse_pid(const char *text)
 {
 	long value = 0;

@@ -23,27 +23,27 @@ struct tdfs_process {
 
 /* The lines of /proc/PID/status that matter. */
 struct tdfs_status {
-	pid_t process;
-	uid_t uid; /* real */
-	unsigned threads;
-	char state;
-	bool alive;	  /* has memory */
-	uint64_t pending; /* signals that nobody will take any more, where it is not alive */
-	char name[32];
+	pid_t process;	  /* Tgid */
+	uid_t uid;	  /* the real one */
+	unsigned threads; /* that have not ended */
+	char state;	  /* 'R', 'S', 'Z', ... */
+	bool alive;	  /* has memory; else it is exiting, or a zombie */
+	uint64_t pending; /* not alive: signals that nobody will take any more, bit N-1 for N */
+	char name[32];	  /* of the program; printable */
 };
 
 enum tdfs_hold {
-	TDFS_NOT_HELD,
-	TDFS_HELD_TILL_EXEC,
+	TDFS_NOT_HELD,	     /* not open for writing */
+	TDFS_HELD_TILL_EXEC, /* by close-on-exec descriptors only */
 	TDFS_HELD
 };
 
 /* Why the descriptors of a process are not all known. */
 enum tdfs_gap {
-	TDFS_NO_GAP,
-	TDFS_FORBIDDEN,
-	TDFS_SWALLOWS, /* or takes longer over each than it should */
-	TDFS_SHORT     /* of descriptors or memory */
+	TDFS_NO_GAP,	/* they are */
+	TDFS_FORBIDDEN, /* permission denied */
+	TDFS_SWALLOWS,	/* reading them never returns, or takes longer than it should */
+	TDFS_SHORT	/* descriptors or memory ran out */
 };
 
 static inline void tdfs_close_dir(DIR **dir)

@@ -64,9 +64,9 @@ struct tdfs_moment tdfs_moment(int fd, int64_t now);
 /* A process that opened the file, wrote to it or closed it. */
 struct tdfs_candidate {
 	pid_t tid;		      /* a thread of it */
-	struct tdfs_process *process; /* owned; NULL: not found out yet; then the scan fills it */
-	bool clean; /* it left nothing behind when it closed the file, see below */
-	bool ended; /* out: it is no more, or about to be */
+	struct tdfs_process *process; /* owned; NULL: not found out yet, which the scan does */
+	bool clean;		      /* as tdfs_scan.clean was when it last closed the file */
+	bool ended;		      /* out: it has exited, or is about to */
 };
 
 /* A process as messages name it. */
@@ -79,48 +79,50 @@ struct tdfs_named_process {
 
 #define TDFS_USERS_MAX 8
 
+/* A process that is exiting because of a signal. */
 struct tdfs_killed {
 	pid_t process;
-	int signal;    /* 0: one that cannot be seen; -1: not even whether it was killed */
+	int signal;    /* 0: some signal; -1: it cannot be seen whether it was one */
 	char name[32]; /* of the program; printable */
 };
 
 /* One scan for who holds a file. */
 struct tdfs_scan {
-	uint64_t ino;	   /* 0: look at the closing process and the candidates, not for holders */
-	pid_t closing_tid; /* the thread that closes; 0: it cannot be seen; -1: nobody closes */
-	pid_t exclude;	   /* a thread whose process does not count; 0: none */
-	pid_t self; /* whoever asks, who is never scanned: he has thousands of descriptors, and
-		     * none of a file in his own mount; 0: nobody */
-	bool all_processes; /* a process that held it has ended before: its children may be anywhere
-			     */
-	size_t count;
-	struct tdfs_candidate *candidates;
+	/* In. */
+	uint64_t ino;	    /* 0: only the closing process and the candidates, whether
+			     * they are being killed */
+	pid_t closing_tid;  /* the thread that closes; 0: not visible here; -1: none */
+	pid_t exclude;	    /* a thread whose process does not count; 0: none */
+	pid_t self;	    /* the caller's process, which is not scanned: it has thousands
+			     * of descriptors, none of them in its own mount; 0: none */
+	bool all_processes; /* in and out: a holder ended, whose children may be anywhere */
+	size_t count;	    /* of candidates */
+	struct tdfs_candidate *candidates; /* owned */
+	struct tdfs_moment since;	   /* when the file was first opened */
+	uid_t users[TDFS_USERS_MAX];	   /* who opened it */
+	unsigned n_users;		   /* in `users`; TDFS_USERS_MAX + 1: more than fit */
 
-	struct tdfs_moment since;    /* the file was first opened */
-	uid_t users[TDFS_USERS_MAX]; /* of those who opened it */
-	unsigned n_users;	     /* more than fit: TDFS_USERS_MAX + 1 */
-
-	atomic_uint steps; /* grows while it gets on; for whoever waits */
+	/* Meanwhile, for other threads. */
+	atomic_uint steps; /* grows as the scan makes progress */
 	atomic_int at;	   /* the process that is being scanned */
 
-	/* What was seen. */
+	/* Out. */
 	pid_t closing_process; /* the process of closing_tid; 0: unknown */
-	pid_t excluded;	       /* that of `exclude`; 0: unknown */
-	bool excluded_holds;
-	bool held;	/* someone has it open for writing */
-	bool till_exec; /* but every such descriptor is close-on-exec, in other processes */
-	bool clean; /* neither the closing process nor a descendant has it: when the closing process
-		     * ends, nothing of it is left that would have to be looked for among all
-		     * processes */
-	bool unwatched;	 /* whether the closing process still has it cannot be seen: its descriptors
-			  * are not  for us to read, or it is in no namespace of ours; nobody else is
-			  * looked  for then */
-	bool incomplete; /* for lack of descriptors or memory the scan is not complete */
-	struct tdfs_named_process holder; /* one of those that have it, where `held` */
-	struct tdfs_named_process hidden; /* one that may have it and cannot be scanned */
-	size_t n_killed;
-	struct tdfs_killed killed[TDFS_KILLED_MAX]; /* exiting right now, because of a signal */
+	pid_t excluded;	       /* the process of `exclude`; 0: unknown */
+	bool excluded_holds;   /* `excluded` has the file open for writing */
+	bool held;	       /* somebody else has */
+	bool till_exec;	       /* held: only by close-on-exec descriptors of others than
+				* the closing process and the candidates */
+	bool clean;	       /* neither the closing process nor a descendant has it: when
+				* that ends, nothing of it is left to be looked for among
+				* all processes */
+	bool unwatched;	       /* the closing process cannot be inspected, or is in no
+				* namespace of ours; nobody else was scanned then */
+	bool incomplete;       /* the scan lacked descriptors or memory */
+	struct tdfs_named_process holder; /* held: one of those that have it */
+	struct tdfs_named_process hidden; /* one that may have it and cannot be inspected */
+	size_t n_killed;		  /* in `killed`; there may be more */
+	struct tdfs_killed killed[TDFS_KILLED_MAX];
 };
 
 void tdfs_scan_run(struct tdfs_scan *scan);
