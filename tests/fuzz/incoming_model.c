@@ -427,7 +427,7 @@ void model_closed(const struct process *process, const struct open_file *open, i
 		return;
 	}
 	/* It could not be judged. */
-	if (answer == EAGAIN && world.doubts > 0) {
+	if (answer == EAGAIN && world.doubts + world.slows > 0) {
 		file->spoilt = true;
 		if (alone && !file->committed && file->touched)
 			refused(file);
@@ -526,7 +526,7 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 		must(why != 0, "an error file is not renamed");
 		return;
 	}
-	if (why == EAGAIN && world.doubts > 0 && !file->committed) {
+	if (why == EAGAIN && world.doubts + world.slows > 0 && !file->committed) {
 		refused(file);
 		return;
 	}
