@@ -81,3 +81,29 @@ int tdl__fail_nomem(tdl_error *error)
 {
 	return tdl__fail(error, TDL_ERR_NOMEM, "out of memory");
 }
+
+/* No structure of options will be as large; what says so was not set. */
+#define TDL__OPTIONS_MAX ((size_t)1 << 16)
+
+int tdl__options_take(void *own, size_t known, size_t oldest, const void *given, tdl_error *error)
+{
+	size_t size = oldest;
+
+	memset(own, 0, known);
+	if (!given)
+		return 0;
+	if (*(const size_t *)given != 0)
+		size = *(const size_t *)given;
+	if (size < oldest || size > TDL__OPTIONS_MAX)
+		return tdl__fail(error, TDL_ERR_MISUSE,
+				 "options of %zu bytes: set their size to sizeof", size);
+	for (size_t i = known; i < size; i++) {
+		if (((const char *)given)[i] != 0)
+			return tdl__fail(error, TDL_ERR_MISUSE,
+					 "an option is set that version " TINYDELTA_VERSION
+					 " of the library does not know");
+	}
+	memcpy(own, given, size < known ? size : known);
+	*(size_t *)own = known;
+	return 0;
+}

@@ -29,4 +29,16 @@ int tdl__fail_at(tdl_error *error, int code, int64_t version, uint64_t line, uin
 
 int tdl__fail_nomem(tdl_error *error);
 
+/*
+ * Copies a caller's structure of options, which begins with its size, into *own, which is zeroed
+ * and has `known` bytes; `oldest` is the size that 0 stands for. NULL: all zero. Errors: MISUSE (no
+ * such size, or something is set that this library does not know).
+ */
+int tdl__options_take(void *own, size_t known, size_t oldest, const void *given, tdl_error *error);
+/* `last` is the last member that version 0.1 had. */
+#define TDL__OPTIONS_TAKE(own, last, given, error)                                           \
+	tdl__options_take((own), sizeof *(own),                                              \
+			  offsetof(__typeof__(*(own)), last) + sizeof((own)->last), (given), \
+			  (error))
+
 #endif

@@ -42,6 +42,16 @@
  * _unref take NULL. Paths are bytes ending in NUL, sizes are bytes, times are milliseconds since
  * 1970-01-01 UTC.
  *
+ * A structure of options begins with its own size, so that later versions can add members at its
+ * end without breaking programs that were compiled before:
+ *
+ *     tdl_vacuum_options how = { .size = sizeof how, .dry_run = true };
+ *
+ * A size of 0 stands for the members of version 0.1. Members that the caller does not have are
+ * taken for zero, which leaves things as they were before there was such a member. A member that
+ * the library does not have, since the header is newer, must be zero: else MISUSE, and nothing is
+ * done.
+ *
  * THREADS
  *
  * A tdl_table and a tdl_snapshot may be used by any number of threads at once. Every other
@@ -57,6 +67,11 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The version of this header, for #if; tdl_library_version() is that of the library. */
+#define TDL_VERSION_MAJOR 0
+#define TDL_VERSION_MINOR 1
+#define TDL_VERSION_PATCH 0
 
 #if defined(__GNUC__) && !defined(TDL_API)
 #define TDL_API __attribute__((visibility("default")))
@@ -349,6 +364,7 @@ enum tdl_change {
 };
 
 typedef struct tdl_diff_options {
+	size_t size; /* sizeof(tdl_diff_options) */
 	/* How many bytes of memory may be used, about, besides the longest row; what needs more
 	 * goes into files without a name in $TMPDIR or /tmp. 0: 256 MiB. */
 	uint64_t memory;
@@ -412,8 +428,9 @@ TDL_API int tdl_changes_read(tdl_changes *changes, void *buffer, size_t count, u
 
 #define TDL_COMMIT_MESSAGE_MAX 65536
 
-/* How to commit. A zeroed one with read_version = TDL_LATEST is right for most. */
+/* How to commit. One with its size, read_version = TDL_LATEST and zeros is right for most. */
 typedef struct tdl_commit_options {
+	size_t size;	      /* sizeof(tdl_commit_options) */
 	int64_t read_version; /* commit only where this is still the newest version; TDL_LATEST: any
 			       */
 	const char *source;   /* where the rows came from, for the log; NULL: unsaid */
@@ -456,6 +473,7 @@ TDL_API int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit
 			      int64_t *version, tdl_error *error);
 
 typedef struct tdl_vacuum_options {
+	size_t size;	    /* sizeof(tdl_vacuum_options) */
 	int64_t older_than; /* ms; a file changed more recently is kept; 0: any age, but none that
 			     * is dated in the future, as what is being published is */
 	bool dry_run;	    /* name the files, delete nothing */
@@ -492,6 +510,7 @@ typedef struct tdl_problem {
 } tdl_problem;
 
 typedef struct tdl_check_options {
+	size_t size;	 /* sizeof(tdl_check_options) */
 	int64_t version; /* only what this version needs; -1: the whole table */
 	/* Called now and then with the bytes of data files done, and all of them; NULL: not. */
 	void (*progress)(void *context, uint64_t bytes, uint64_t total);

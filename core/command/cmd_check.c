@@ -167,8 +167,10 @@ static void removed(void *context, const char *path)
  * failure of this command. */
 static int repair(tdl_table *table, int64_t older_than, tdl_error *error)
 {
-	int r = tdl_table_vacuum(table, &(tdl_vacuum_options){ .older_than = older_than }, removed,
-				 NULL, error);
+	int r = tdl_table_vacuum(table,
+				 &(tdl_vacuum_options){ .size = sizeof(tdl_vacuum_options),
+							.older_than = older_than },
+				 removed, NULL, error);
 
 	return r == TDL_ERR_CORRUPT ? 0 : r;
 }
@@ -213,7 +215,9 @@ static int run(const struct command *command, char **argv)
 		TERM_OPTION(&color),
 		{ 0 },
 	};
-	tdl_check_options how = { .version = -1, .progress = show_progress, .context = &begun };
+	tdl_check_options how = {
+		.size = sizeof how, .version = -1, .progress = show_progress, .context = &begun
+	};
 	struct problems problems CLEANUP(free_problems) = { 0 };
 	tdl_table *table CLEANUP(free_table) = NULL;
 	tdl_error error = { 0 };

@@ -80,7 +80,7 @@ static int run(const struct command *command, char **argv)
 	tdl_table *table CLEANUP(free_table) = NULL;
 	tdl_snapshot *a CLEANUP(unref_snapshot) = NULL, *b CLEANUP(unref_snapshot) = NULL;
 	int status = arguments_parse(command, options, argv, NULL);
-	tdl_diff_options how = { .progress = on_progress, .context = &printer };
+	tdl_diff_options how = { .size = sizeof how, .progress = on_progress, .context = &printer };
 	uint64_t removed, added;
 	tdl_error error = { 0 };
 	struct stat st;

@@ -56,7 +56,7 @@ static void print_json(bool dry_run, char *names)
 
 static int run(const struct command *command, char **argv)
 {
-	tdl_vacuum_options how = { 0 };
+	tdl_vacuum_options how = { .size = sizeof how };
 	const char *age = NULL, *color = NULL;
 	bool json = false;
 	const struct option options[] = {

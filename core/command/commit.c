@@ -87,6 +87,7 @@ bool commit_options(const char *table, struct commit_words *words, tdl_commit_op
 	const struct passwd *entry = getpwuid(geteuid());
 
 	memset(options, 0, sizeof *options);
+	options->size = sizeof *options;
 	options->read_version = TDL_LATEST;
 	options->stop = interrupt_stop;
 	options->message = words->message;

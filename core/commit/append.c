@@ -80,8 +80,6 @@ static int refresh_head(tdl_table *table, tdl_version_info *info, tdl_error *err
 	return r < 0 ? r : tdl__history_get(&table->history, TDL_LATEST, &version, info, error);
 }
 
-static const tdl_commit_options any_version = { .read_version = TDL_LATEST };
-
 static void cleanup_validator(tdl__validator **validator)
 {
 	tdl__validator_free(*validator);
@@ -112,7 +110,7 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 		      tdl_error *error)
 {
 	tdl__validator *validator CLEANUP(cleanup_validator) = NULL;
-	tdl_commit_options exact = options ? *options : any_version;
+	tdl_commit_options exact = *options;
 	tdl_version_info head;
 	tdl_staged *file;
 	tdl__part part;
@@ -143,14 +141,15 @@ static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation
 int tdl_table_write(tdl_table *table, enum tdl_operation operation, int fd, const char *name,
 		    const tdl_commit_options *options, int64_t *version, tdl_error *error)
 {
+	tdl_commit_options own;
 	tdl_staging *staging;
-	int r = tdl__commit_options_check(options, error);
+	int r = tdl__commit_options_take(options, &own, error);
 
 	if (r == 0)
 		r = tdl_staging_open(table, &staging, error);
 	if (r < 0)
 		return r;
-	r = write_part(table, staging, operation, fd, name, options, version, error);
+	r = write_part(table, staging, operation, fd, name, &own, version, error);
 	tdl_staging_free(staging);
 	return r;
 }
@@ -372,6 +371,7 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 	tdl__validator *validator CLEANUP(cleanup_validator) = NULL;
 	tdl_table *table = file->staging->table;
 	tdl_version_info head;
+	tdl_commit_options own;
 	tdl_staged *data;
 	tdl__part part;
 	tdl_error why = { 0 };
@@ -379,19 +379,22 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 
 	if (!file->file_name)
 		return tdl__fail(error, TDL_ERR_MISUSE, "the staged file is gone");
+	r = tdl__commit_options_take(options, &own, error);
+	if (r < 0)
+		return r;
 	r = tdl_staged_open(file, &why);
 	if (r == 0)
 		r = check_synced(file, &why);
 	if (r == 0)
 		r = refresh_head(table, &head, &why);
 	if (r == 0 && !take_prepared(file, head.schema, &validator, &part, &data)) {
-		r = validate_staged(file, staged_name_of(file), head.schema, NULL, &validator,
-				    options, &part, &data, &why);
+		r = validate_staged(file, staged_name_of(file), head.schema, NULL, &validator, &own,
+				    &part, &data, &why);
 		if (r == 0)
 			r = finish_file(table, data, part.size, &why);
 	}
 	if (r == 0)
-		r = publish_staged(table, TDL__APPEND, data, &part, options, version, &why);
+		r = publish_staged(table, TDL__APPEND, data, &part, &own, version, &why);
 	if (r == 0) {
 		tdl_staged_remove(file, NULL);
 	} else if (r != TDL_ERR_PUBLISHED) {
@@ -440,9 +443,9 @@ int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options
 {
 	/* What a restore writes into the log stays there: none of it may come from an index. */
 	tdl_table *replayed CLEANUP(free_table) = NULL;
-	tdl_commit_options exact = options ? *options : any_version;
+	tdl_commit_options exact;
 	tdl_version_info head;
-	int r = tdl__commit_options_check(options, error);
+	int r = tdl__commit_options_take(options, &exact, error);
 
 	if (r == 0)
 		r = tdl__table_replayed(table, &replayed, error);

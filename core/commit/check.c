@@ -263,7 +263,9 @@ static int check_leftovers(struct tdl__check *check)
 {
 	tdl__added added CLEANUP(tdl__added_clear) = { .table = check->table };
 	int incoming CLEANUP(tdl__close_at) = -1;
-	int err, r = tdl_table_vacuum(check->table, &(tdl_vacuum_options){ .dry_run = true },
+	int err, r = tdl_table_vacuum(check->table,
+				      &(tdl_vacuum_options){ .size = sizeof(tdl_vacuum_options),
+							     .dry_run = true },
 				      leftover, check, check->error);
 
 	/* Behind damage nobody knows what a version needs; that is told already. */
@@ -296,9 +298,10 @@ int tdl_table_check(tdl_table *table, const tdl_check_options *options,
 		    void (*found)(void *context, const tdl_problem *problem), void *context,
 		    tdl_error *error)
 {
+	tdl_check_options own;
 	struct tdl__check check = {
 		.table = table,
-		.options = options,
+		.options = &own,
 		.found = found,
 		.context = context,
 		.broken = -1,
@@ -306,8 +309,10 @@ int tdl_table_check(tdl_table *table, const tdl_check_options *options,
 	};
 	/* What says that all is well must have seen it: the log, and no index. */
 	tdl_table *replayed CLEANUP(free_table) = NULL;
-	int r = tdl__table_replayed(table, &replayed, error);
+	int r = TDL__OPTIONS_TAKE(&own, context, options, error);
 
+	if (r == 0)
+		r = tdl__table_replayed(table, &replayed, error);
 	if (r < 0)
 		return r;
 	check.table = table = replayed;
@@ -315,16 +320,16 @@ int tdl_table_check(tdl_table *table, const tdl_check_options *options,
 	if (r < 0 && r != TDL_ERR_CORRUPT)
 		return r;
 	check.head = tdl_table_head(table);
-	if (options->version > check.head && tdl_table_damage(table, NULL) == 0)
-		return tdl__fail_at(error, TDL_ERR_NOT_FOUND, options->version, 0, 0,
+	if (own.version > check.head && tdl_table_damage(table, NULL) == 0)
+		return tdl__fail_at(error, TDL_ERR_NOT_FOUND, own.version, 0, 0,
 				    "no such version: %" PRId64 " (%s has 0 to %" PRId64 ")",
-				    options->version, table->path, check.head);
+				    own.version, table->path, check.head);
 	r = check_log(&check);
-	if (options->version >= 0 && options->version < check.head)
-		check.head = options->version;
-	if (r == 0 && options->version <= check.head)
+	if (own.version >= 0 && own.version < check.head)
+		check.head = own.version;
+	if (r == 0 && own.version <= check.head)
 		r = tdl__check_data(&check);
-	if (r == 0 && options->version < 0)
+	if (r == 0 && own.version < 0)
 		r = check_leftovers(&check);
 	return r;
 }

@@ -126,11 +126,12 @@ int tdl_table_create(const char *path, const tdl_schema *schema, const tdl_commi
 {
 	tdl__text text CLEANUP(tdl__text_free) = { 0 };
 	struct stat st;
+	tdl_commit_options own;
 	size_t made;
-	int err, r = tdl__commit_options_check(options, error);
+	int err, r = tdl__commit_options_take(options, &own, error);
 
 	if (r == 0)
-		r = first_commit(path, schema, options, &text, error);
+		r = first_commit(path, schema, &own, &text, error);
 	if (r < 0)
 		return r;
 	err = tdl__sys_stat(AT_FDCWD, path, &st);

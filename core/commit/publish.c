@@ -83,15 +83,21 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 	tdl__text_put_before(text, info.p, info.n);
 }
 
-int tdl__commit_options_check(const tdl_commit_options *options, tdl_error *error)
+int tdl__commit_options_take(const tdl_commit_options *given, tdl_commit_options *own,
+			     tdl_error *error)
 {
-	size_t n = options && options->message ? strlen(options->message) : 0;
+	int r = TDL__OPTIONS_TAKE(own, context, given, error);
+	size_t n = r == 0 && own->message ? strlen(own->message) : 0;
 
+	if (!given)
+		own->read_version = TDL_LATEST;
+	if (r < 0)
+		return r;
 	if (n > TDL_COMMIT_MESSAGE_MAX)
 		return tdl__fail(error, TDL_ERR_LIMIT,
 				 "the message has %zu bytes; %d are the most it may have", n,
 				 TDL_COMMIT_MESSAGE_MAX);
-	if (n > 0 && !tdl__utf8_valid(options->message, n))
+	if (n > 0 && !tdl__utf8_valid(own->message, n))
 		return tdl__fail(error, TDL_ERR_MISUSE, "the message is not UTF-8");
 	return 0;
 }

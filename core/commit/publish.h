@@ -51,8 +51,10 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 		      int64_t read_version, int64_t previous, int64_t restored,
 		      const tdl_commit_options *options);
 
-/* Whether the log can hold what `options` (may be NULL) say for it. Errors: MISUSE, LIMIT. */
-int tdl__commit_options_check(const tdl_commit_options *options, tdl_error *error);
+/* A caller's options, of any size; NULL: those for most. Whether the log can hold what they say for
+ * it. Errors: MISUSE, LIMIT. */
+int tdl__commit_options_take(const tdl_commit_options *given, tdl_commit_options *own,
+			     tdl_error *error);
 
 /*
  * Whether a commit that is about to be published could be replayed, by everybody, on top of `base`

@@ -423,13 +423,16 @@ int tdl_table_vacuum(tdl_table *table, const tdl_vacuum_options *options,
 		     void (*found)(void *context, const char *path), void *context,
 		     tdl_error *error)
 {
+	tdl_vacuum_options own;
 	struct vacuum vacuum CLEANUP(
-		clear) = { .options = options, .found = found, .context = context, .incoming = -1 };
-	int r;
+		clear) = { .options = &own, .found = found, .context = context, .incoming = -1 };
+	int r = TDL__OPTIONS_TAKE(&own, dry_run, options, error);
 
-	if ((table->flags & TDL_OPEN_READ_ONLY) != 0 && !options->dry_run)
+	if (r < 0)
+		return r;
+	if ((table->flags & TDL_OPEN_READ_ONLY) != 0 && !own.dry_run)
 		return tdl__fail(error, TDL_ERR_MISUSE, "%s was opened read-only", table->path);
-	if (options->older_than < 0)
+	if (own.older_than < 0)
 		return tdl__fail(error, TDL_ERR_MISUSE, "an age cannot be negative");
 	r = tdl__table_replayed(table, &vacuum.table, error);
 	vacuum.added.table = vacuum.table;

@@ -185,12 +185,15 @@ int tdl_snapshot_diff(tdl_snapshot *old_version, tdl_snapshot *new_version,
 {
 	struct side sides[2] CLEANUP(sides_free) = { 0 };
 	struct tdl__row_files files[2];
+	tdl_diff_options own;
 	uint64_t counts[2];
-	int r = find_sides(sides, old_version, new_version, error);
+	int r = TDL__OPTIONS_TAKE(&own, context, options, error);
 
+	if (r == 0)
+		r = find_sides(sides, old_version, new_version, error);
 	if (r < 0)
 		return r;
-	if (!options->row && (sides[0].count == 0 || sides[1].count == 0)) {
+	if (!own.row && (sides[0].count == 0 || sides[1].count == 0)) {
 		*removed = sides[0].records;
 		*added = sides[1].records;
 		return 0;
@@ -198,7 +201,7 @@ int tdl_snapshot_diff(tdl_snapshot *old_version, tdl_snapshot *new_version,
 	for (unsigned i = 0; i < 2; i++)
 		files[i] = (struct tdl__row_files){ read_side, &sides[i], sides[i].sizes,
 						    sides[i].count };
-	r = tdl__row_diff(&files[0], &files[1], options, counts, error);
+	r = tdl__row_diff(&files[0], &files[1], &own, counts, error);
 	if (r < 0)
 		return r;
 	*removed = counts[0];

@@ -17,6 +17,14 @@
 #include "util/escape.h"
 #include "util/search.h"
 
+#define TEXT_OF(number)	 #number
+#define VERSION(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
+
+/* The header's version is the project's. */
+_Static_assert(__builtin_strcmp(TINYDELTA_VERSION, VERSION(TDL_VERSION_MAJOR, TDL_VERSION_MINOR,
+							   TDL_VERSION_PATCH)) == 0,
+	       "tinydelta.h and meson.build have different versions");
+
 const char *tdl_library_version(void)
 {
 	return TINYDELTA_VERSION;

@@ -198,7 +198,8 @@ static int staged_commit(void *context, void *file, const char *source, uid_t ui
 {
 	struct tdfs_daemon *daemon = context;
 	char user[TDFS_USER_NAME_MAX];
-	tdl_commit_options options = { .read_version = TDL_LATEST,
+	tdl_commit_options options = { .size = sizeof options,
+				       .read_version = TDL_LATEST,
 				       .source = source,
 				       .user_name = user };
 	int64_t version;
