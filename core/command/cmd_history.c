@@ -9,6 +9,7 @@
 #include "arguments.h"
 #include "command.h"
 #include "find_table.h"
+#include "history_page.h"
 #include "json.h"
 #include "output.h"
 #include "pager.h"
@@ -44,7 +45,8 @@ static int parse_time(const char *text, int64_t *time)
 static int run(const struct command *command, char **argv)
 {
 	struct versions versions = { 0 };
-	const char *number = NULL, *since = NULL, *until = NULL, *graph = NULL, *color = NULL;
+	const char *number = NULL, *since = NULL, *until = NULL, *graph = NULL, *color = NULL,
+		   *html = NULL;
 	bool json = false;
 	const struct option options[] = {
 		{ .name = "number",
@@ -80,6 +82,11 @@ static int run(const struct command *command, char **argv)
 		  .choices = "rows|bytes",
 		  .optional = true,
 		  .text = &graph },
+		{ .name = "html",
+		  .value = "FILE",
+		  .help = "one page for browsers, with a time line and a search",
+		  .offers = OFFER_FILES,
+		  .text = &html },
 		JSON_OPTION(&json),
 		TERM_OPTION(&color),
 		{ 0 },
@@ -95,6 +102,9 @@ static int run(const struct command *command, char **argv)
 	if (json && (versions.details || graph))
 		return arguments_misuse(command, options,
 					"--json goes with neither --long nor --graph");
+	if (html && (json || versions.details || graph))
+		return arguments_misuse(command, options,
+					"--html goes with none of --json, --long and --graph");
 	if (number && !parse_count(number, &count))
 		return STATUS_FAILED;
 	status = parse_time(since, &from);
@@ -115,6 +125,12 @@ static int run(const struct command *command, char **argv)
 	    (number && versions_newest(table, &versions, count, &error) < 0))
 		return report_error(&error);
 
+	if (html) {
+		status = history_page(table, &versions, html);
+		return status == STATUS_DONE && tdl_table_damage(table, &error) < 0
+			       ? report_error(&error)
+			       : status;
+	}
 	term_begin(&term, color);
 	if (!json)
 		pager_begin();

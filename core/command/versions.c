@@ -24,8 +24,7 @@ static const char *member(const cJSON *object, const char *name)
 	return text ? text : "";
 }
 
-/* What tdl_table_version_json() says of a version, to be freed by cJSON_Delete(). */
-static int read_object(tdl_table *table, int64_t version, cJSON **object, tdl_error *error)
+int version_object(tdl_table *table, int64_t version, cJSON **object, tdl_error *error)
 {
 	char *json;
 	size_t length;
@@ -55,7 +54,7 @@ static int is_chosen(tdl_table *table, const struct versions *versions, int64_t 
 	}
 	if (!versions->user && !versions->source)
 		return 1;
-	r = read_object(table, version, &object, error);
+	r = version_object(table, version, &object, error);
 	if (r < 0)
 		return r;
 	r = (!versions->user || fnmatch(versions->user, member(object, "userName"), 0) == 0) &&
@@ -64,10 +63,8 @@ static int is_chosen(tdl_table *table, const struct versions *versions, int64_t 
 	return r;
 }
 
-/* Moves *version (-1: before the first) to the next one in the order in which they are shown.
- * Returns 1, 0 at the end, or a code with *error filled in. */
-static int next(tdl_table *table, const struct versions *versions, int64_t *version,
-		tdl_error *error)
+int version_next(tdl_table *table, const struct versions *versions, int64_t *version,
+		 tdl_error *error)
 {
 	int r = 0;
 
@@ -148,7 +145,7 @@ int versions_print_plain(tdl_table *table, const struct versions *versions, tdl_
 	int64_t version = -1;
 	int r;
 
-	while ((r = next(table, versions, &version, error)) > 0) {
+	while ((r = version_next(table, versions, &version, error)) > 0) {
 		r = tdl_table_version_info(table, version, &info, error);
 		if (r < 0)
 			return r;
@@ -185,7 +182,7 @@ int versions_print_json(tdl_table *table, const struct versions *versions, tdl_e
 	int64_t version = -1;
 	int r;
 
-	while ((r = next(table, versions, &version, error)) > 0) {
+	while ((r = version_next(table, versions, &version, error)) > 0) {
 		r = version_print_json(table, version, NULL, error);
 		if (r < 0)
 			return r;
@@ -280,7 +277,7 @@ static int add_details(struct grid *grid, tdl_table *table, const tdl_version_in
 	if (info->version > 0)
 		r = tdl_table_version_info(table, info->version - 1, &before, error);
 	if (r == 0)
-		r = read_object(table, info->version, &object, error);
+		r = version_object(table, info->version, &object, error);
 	if (r < 0)
 		return r;
 	add_change(grid, info->num_records, before.num_records, false);
@@ -332,7 +329,7 @@ static int look_at_all(tdl_table *table, const struct versions *versions, struct
 	cJSON *object = NULL;
 	int r;
 
-	while ((r = next(table, versions, &version, error)) > 0) {
+	while ((r = version_next(table, versions, &version, error)) > 0) {
 		r = tdl_table_version_info(table, version, &info, error);
 		if (r < 0)
 			return r;
@@ -340,7 +337,7 @@ static int look_at_all(tdl_table *table, const struct versions *versions, struct
 			whole->most = graphed(versions, &info);
 		if (!versions->details || whole->messages)
 			continue;
-		r = read_object(table, version, &object, error);
+		r = version_object(table, version, &object, error);
 		if (r < 0)
 			return r;
 		whole->messages = *member(object, "userMetadata") != '\0';
@@ -372,7 +369,7 @@ int versions_print(tdl_table *table, const struct versions *versions, const stru
 	snprintf(name, sizeof name, "v%" PRId64, versions->last);
 	grid_reserve(&grid, 0, name);
 	add_heads(&grid, versions, whole.messages);
-	while (r == 0 && (r = next(table, versions, &version, error)) > 0) {
+	while (r == 0 && (r = version_next(table, versions, &version, error)) > 0) {
 		r = tdl_table_version_info(table, version, &info, error);
 		if (r == 0)
 			r = add_version(&grid, table, versions, &info, whole.most, whole.messages,

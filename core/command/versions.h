@@ -31,6 +31,15 @@ int versions_between(tdl_table *table, struct versions *versions, int64_t since,
 /* Leaves the newest `count` of those that the patterns choose. */
 int versions_newest(tdl_table *table, struct versions *versions, int64_t count, tdl_error *error);
 
+/* Moves *version (-1: before the first) to the next one in the order in which they are shown.
+ * Returns 1, 0 at the end, or a code with *error filled in. */
+int version_next(tdl_table *table, const struct versions *versions, int64_t *version,
+		 tdl_error *error);
+
+struct cJSON;
+/* What tdl_table_version_json() says of a version, to be freed by cJSON_Delete(). */
+int version_object(tdl_table *table, int64_t version, struct cJSON **object, tdl_error *error);
+
 /* Each prints all of them, for human readers, as term.h has it, or as the Python command does, or
  * as one JSON object a line. They return 0, or a code with *error filled in. */
 int versions_print(tdl_table *table, const struct versions *versions, const struct term *term,

@@ -185,7 +185,7 @@ class Usage(TestCase):
             "history": {
                 "number": (1, 2), "color": ("auto", "never"), "graph": ("rows", "bytes"),
                 "since": ("-1d", "-2d"), "until": ("-1d", "-2d"), "user": ("a", "b"),
-                "source": ("a", "b"), "operation": ("a", "b"),
+                "source": ("a", "b"), "operation": ("a", "b"), "html": ("a", "b"),
             },
             "diff": {"color": ("auto", "never")},
             "restore": {"version": (0, 1), "read-version": (0, 1), "message": ("a", "b")},

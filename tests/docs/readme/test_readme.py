@@ -81,7 +81,7 @@ class Readme(TestCase):
             found = re.findall(r"<text([^>]*)>([^<]*)</text>", svg)
             return [(re.findall("class=[^ ]*", a), t) for a, t in found if not set(t) <= set("█▏▎▍▌▋▊▉")]
 
-        drawn = self.ok(["/usr/bin/python3", SOURCE / "tests" / "readme" / "picture.py"], timeout=120).text
+        drawn = self.ok(["/usr/bin/python3", SOURCE / "tests" / "docs" / "readme" / "picture.py"], timeout=120).text
         kept = (SOURCE / "tests" / "readme" / "picture.svg").read_text(encoding="utf-8")
         self.assertEqual(texts(drawn), texts(kept))
         xml.dom.minidom.parseString(kept)

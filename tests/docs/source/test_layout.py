@@ -69,6 +69,8 @@ class Source(TestCase):
         for area in ("fs", "mount-helper", "core/command"):
             top = SOURCE / area
             own = {str(p.relative_to(top)) for p in top.rglob("*.h")}
+            # What the build makes of a page.
+            own |= {f"{p.relative_to(top)}.inc" for p in top.rglob("*.html")}
             for path in sources("*.[ch]"):
                 if not str(path).startswith(area + "/"):
                     continue
