@@ -179,7 +179,8 @@ static int mount_table(const struct tdfs_options *options, struct tdfs_place *pl
 		tdfs_msg(LOG_ERR, "%s", error.message);
 		goto free_table;
 	}
-	tree = (struct tdfs_tree){ tdfs.table, version, options->shown };
+	tree = (struct tdfs_tree){ tdfs.table, version, options->shown, "" };
+	tdfs_tree_read_zone(&tree);
 	tdfs.tree = &tree;
 	tdfs.buffers = tdfs_buffers_new();
 	tdfs.readers = tdfs_readers_new();

@@ -64,7 +64,7 @@ int tdfs_fill_entry(const struct tdfs *tdfs, struct tdfs_node node, enum tdfs_la
 
 void tdfs_tree_changed(const struct tdfs *tdfs)
 {
-	static const enum tdfs_kind kinds[] = { TDFS_ROOT, TDFS_LATEST, TDFS_HISTORY,
+	static const enum tdfs_kind kinds[] = { TDFS_ROOT, TDFS_LATEST, TDFS_HISTORY, TDFS_AT,
 						TDFS_INCOMING };
 
 	/* Attributes only, which takes no lock of the kernel that a request could hold. One that

@@ -45,7 +45,7 @@ static size_t add_entry(fuse_req_t req, const struct tdfs_node *directory, bool 
 {
 	struct stat st = {
 		.st_ino = tdfs_node_ino(item->node),
-		.st_mode = tdfs_node_is_directory(item->node) ? S_IFDIR : S_IFREG,
+		.st_mode = tdfs_node_type(item->node),
 	};
 	struct fuse_entry_param entry;
 	tdl_error error;

@@ -41,6 +41,10 @@ void tdfs_tree_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fuse_reply_err(req, EISDIR);
 		return;
 	}
+	if (tdfs_node_type(node) == S_IFLNK) {
+		fuse_reply_err(req, ELOOP);
+		return;
+	}
 	if ((fi->flags & O_ACCMODE) != O_RDONLY || (fi->flags & O_TRUNC) != 0) {
 		fuse_reply_err(req, EROFS);
 		return;

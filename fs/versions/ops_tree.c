@@ -51,6 +51,19 @@ static void tree_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *
 		fuse_reply_attr(req, &st, tdfs_timeout(lasting));
 }
 
+static void tree_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	char target[TDFS_PATH_MAX];
+	struct tdfs_node node;
+
+	if (!tdfs_node_of(req, ino, &node))
+		return;
+	if (tdfs_tree_readlink(tdfs_of(req)->tree, node, target))
+		fuse_reply_readlink(req, target);
+	else
+		fuse_reply_err(req, EINVAL);
+}
+
 static void tree_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct statvfs st;
@@ -68,6 +81,7 @@ static void tree_statfs(fuse_req_t req, fuse_ino_t ino)
 const struct fuse_lowlevel_ops tdfs_tree_ops = {
 	.lookup = tree_lookup,
 	.getattr = tree_getattr,
+	.readlink = tree_readlink,
 	.statfs = tree_statfs,
 	.open = tdfs_tree_open,
 	.read = tdfs_tree_read,

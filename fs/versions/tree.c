@@ -9,10 +9,13 @@
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
 
 #define VERSION_SHIFT 4
 #define SLOTS	      (1u << VERSION_SHIFT)
@@ -20,17 +23,20 @@
 static const struct {
 	unsigned slot;
 	bool numbered; /* one for each version */
-	bool directory;
+	mode_t type;
 	enum tdfs_kind parent;
 } kinds[TDFS_KINDS] = {
-	[TDFS_ROOT] = { 1, false, true, TDFS_ROOT },
-	[TDFS_INCOMING] = { 2, false, true, TDFS_ROOT },
-	[TDFS_LATEST] = { 3, false, true, TDFS_ROOT },
-	[TDFS_HISTORY] = { 4, false, true, TDFS_ROOT },
-	[TDFS_RECORDS] = { 8, false, false, TDFS_ROOT },
-	[TDFS_VERSION] = { 0, true, true, TDFS_ROOT },
-	[TDFS_DATA] = { 1, true, false, TDFS_VERSION },
-	[TDFS_RECORD] = { 2, true, false, TDFS_HISTORY },
+	[TDFS_ROOT] = { 1, false, S_IFDIR, TDFS_ROOT },
+	[TDFS_INCOMING] = { 2, false, S_IFDIR, TDFS_ROOT },
+	[TDFS_LATEST] = { 3, false, S_IFDIR, TDFS_ROOT },
+	[TDFS_HISTORY] = { 4, false, S_IFDIR, TDFS_ROOT },
+	[TDFS_AT] = { 5, false, S_IFDIR, TDFS_ROOT },
+	[TDFS_RECORDS] = { 8, false, S_IFREG, TDFS_ROOT },
+	[TDFS_AT_README] = { 9, false, S_IFREG, TDFS_AT },
+	[TDFS_VERSION] = { 0, true, S_IFDIR, TDFS_ROOT },
+	[TDFS_DATA] = { 1, true, S_IFREG, TDFS_VERSION },
+	[TDFS_RECORD] = { 2, true, S_IFREG, TDFS_HISTORY },
+	[TDFS_LINK] = { 3, true, S_IFLNK, TDFS_AT },
 };
 
 /* Which version a name leads to. */
@@ -39,15 +45,18 @@ enum which {
 	SAME,	/* that of the directory */
 	NEWEST, /* the newest there is */
 	NUMBER, /* the one whose number is in the name: `name`, digits, `suffix` */
+	MOMENT, /* the newest at the time that is the name; never listed, since there are too many;
+		 * `name` and the version's number are what it leads to */
 };
 
-/* The names in each directory, in the order they are listed. A directory has one NUMBER at most,
- * at its end. */
+/* The names in each directory, in the order they are listed. A directory has one NUMBER or MOMENT
+ * at most, at its end. */
 static const struct rule {
 	enum tdfs_kind directory, kind;
 	enum which which;
 	const char *name, *suffix;
 } rules[] = {
+	{ TDFS_ROOT, TDFS_AT, NONE, "at", "" },
 	{ TDFS_ROOT, TDFS_LATEST, NONE, "latest", "" },
 	{ TDFS_ROOT, TDFS_HISTORY, NONE, "history", "" },
 	{ TDFS_ROOT, TDFS_INCOMING, NONE, "incoming", "" },
@@ -57,6 +66,8 @@ static const struct rule {
 	{ TDFS_HISTORY, TDFS_RECORD, NEWEST, "latest.json", "" },
 	{ TDFS_HISTORY, TDFS_RECORD, NUMBER, "v", ".json" },
 	{ TDFS_VERSION, TDFS_DATA, SAME, "data.jsonl", "" },
+	{ TDFS_AT, TDFS_AT_README, NONE, "README", "" },
+	{ TDFS_AT, TDFS_LINK, MOMENT, "../v", "" },
 };
 
 #define RULES (sizeof rules / sizeof *rules)
@@ -95,7 +106,12 @@ bool tdfs_node_from_ino(uint64_t ino, struct tdfs_node *node)
 
 bool tdfs_node_is_directory(struct tdfs_node node)
 {
-	return kinds[node.kind].directory;
+	return kinds[node.kind].type == S_IFDIR;
+}
+
+mode_t tdfs_node_type(struct tdfs_node node)
+{
+	return kinds[node.kind].type;
 }
 
 struct tdfs_node tdfs_node_parent(struct tdfs_node node)
@@ -107,7 +123,7 @@ struct tdfs_node tdfs_node_parent(struct tdfs_node node)
 
 static void spell_name(const struct rule *rule, int64_t version, char *name, size_t size)
 {
-	if (rule->which == NUMBER)
+	if (rule->which == NUMBER || rule->which == MOMENT)
 		snprintf(name, size, "%s%" PRId64 "%s", rule->name, version, rule->suffix);
 	else
 		snprintf(name, size, "%s", rule->name);
@@ -243,6 +259,63 @@ int tdfs_tree_open_data(const struct tdfs_tree *tree, struct tdfs_node node,
 	return 0;
 }
 
+static int no_memory(tdl_error *error)
+{
+	*error = (tdl_error){ .code = TDL_ERR_NOMEM, .version = -1 };
+	snprintf(error->message, sizeof error->message, "out of memory");
+	return error->code;
+}
+
+void tdfs_tree_read_zone(struct tdfs_tree *tree)
+{
+	static const char known[] = "/zoneinfo/";
+	const char *name = getenv("TZ"), *found;
+	char target[PATH_MAX], offset[48];
+	time_t now = time(NULL);
+	struct tm tm;
+	ssize_t n;
+
+	tzset();
+	if (!name) {
+		n = readlink("/etc/localtime", target, sizeof target - 1);
+		target[n < 0 ? 0 : n] = '\0';
+		found = strstr(target, known);
+		name = found ? found + sizeof known - 1 : "local time";
+	}
+	if (!localtime_r(&now, &tm) || strftime(offset, sizeof offset, "%Z, UTC%z", &tm) == 0)
+		strcpy(offset, "UTC");
+	snprintf(tree->zone, sizeof tree->zone, "%.40s (%s when this was mounted)",
+		 name[0] == '\0' ? "UTC" : name, offset);
+}
+
+static int render_readme(const struct tdfs_tree *tree, char **text, size_t *length,
+			 tdl_error *error)
+{
+	int n = asprintf(
+		text,
+		"Any time is a name here: at/TIME is a link to the version that was the "
+		"newest then.\n"
+		"\n"
+		"    2026-11-29             the first instant of that day; also 20261129\n"
+		"    2026-11-29T18:40       or with :05 or :05.123 behind it, and a blank for "
+		"the T\n"
+		"    2026-11-29T18:40Z      in UTC; +01:00 or +0100 name another zone\n"
+		"    1795978989             seconds since 1970; 13 digits are milliseconds\n"
+		"    -90s -30m -2h -7d -2w  so long before now\n"
+		"    TIME~3                 three versions before that\n"
+		"\n"
+		"Times without a zone are those of %s.\n"
+		"Before version 0, and later than now, there is none.\n"
+		"Put a slash behind it where a tool would take the link alone: "
+		"cp -r at/TIME/. DIR\n",
+		tree->zone);
+
+	if (n < 0)
+		return no_memory(error);
+	*length = (size_t)n;
+	return 0;
+}
+
 int tdfs_tree_render(const struct tdfs_tree *tree, struct tdfs_node node, char **text,
 		     size_t *length, tdl_error *error)
 {
@@ -252,7 +325,18 @@ int tdfs_tree_render(const struct tdfs_tree *tree, struct tdfs_node node, char *
 
 	if (result < 0)
 		return result;
+	if (node.kind == TDFS_AT_README)
+		return render_readme(tree, text, length, error);
 	return tdl_table_version_json(tree->table, node.version, text, length, error);
+}
+
+bool tdfs_tree_readlink(const struct tdfs_tree *tree, struct tdfs_node node,
+			char target[TDFS_PATH_MAX])
+{
+	if (kinds[node.kind].type != S_IFLNK || !is_shown(tree, node))
+		return false;
+	spell_name(rule_of(node), node.version, target, TDFS_PATH_MAX);
+	return true;
 }
 
 static int check_size(uint64_t bytes, off_t *size, tdl_error *error)
@@ -285,12 +369,15 @@ static int file_size(const struct tdfs_tree *tree, struct tdfs_node node, off_t 
 		     tdl_error *error)
 {
 	uint64_t bytes;
+	char *text, target[TDFS_PATH_MAX];
 	size_t length;
-	char *text;
 	int result;
 
 	if (node.kind == TDFS_RECORDS) {
 		bytes = tdl_table_history_size(tree->table);
+	} else if (node.kind == TDFS_LINK) {
+		tdfs_tree_readlink(tree, node, target);
+		bytes = strlen(target);
 	} else {
 		result = tdfs_tree_render(tree, node, &text, &length, error);
 		if (result < 0)
@@ -305,7 +392,7 @@ static int file_size(const struct tdfs_tree *tree, struct tdfs_node node, off_t 
 static int stat_other(const struct tdfs_tree *tree, struct tdfs_node node, off_t *size,
 		      int64_t *time, bool *readable, tdl_error *error)
 {
-	bool directory = kinds[node.kind].directory;
+	bool directory = tdfs_node_is_directory(node);
 	tdl_version_info info;
 	int64_t dated;
 	int result = 0;
@@ -314,7 +401,7 @@ static int stat_other(const struct tdfs_tree *tree, struct tdfs_node node, off_t
 		result = not_found(error);
 	else if (node.kind == TDFS_ROOT && tree->only >= 0)
 		node.version = tree->only;
-	else if (kinds[node.kind].numbered)
+	else if (kinds[node.kind].numbered || node.kind == TDFS_AT_README)
 		result = find_version(tree, node.version, readable, error);
 	else
 		result = newest_readable(tree, &node.version, error);
@@ -408,7 +495,7 @@ void tdfs_tree_own(const struct tdfs_tree *tree, const struct stat *table, mode_
 int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct stat *st,
 		   enum tdfs_lasting *lasting, tdl_error *error)
 {
-	bool directory = kinds[node.kind].directory, readable = true;
+	bool directory = tdfs_node_is_directory(node), readable = true;
 	struct stat table;
 	off_t size = 0;
 	int64_t time;
@@ -422,13 +509,15 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 		return system_error(error, "the table's directory");
 	*st = (struct stat){
 		.st_ino = tdfs_node_ino(node),
-		.st_mode = directory ? S_IFDIR : S_IFREG,
+		.st_mode = kinds[node.kind].type,
 		.st_nlink = 1,
 		.st_size = size,
 		.st_blocks = size / 512 + (size % 512 != 0),
 		.st_blksize = directory ? 4096 : 128 << 10,
 	};
 	tdfs_tree_own(tree, &table, directory ? 0555 : 0444, st);
+	if (kinds[node.kind].type == S_IFLNK)
+		st->st_mode |= 0777; /* nobody asks a link's, and everywhere they are these */
 	st->st_mtim = st->st_ctim = st->st_atim = commit_time(time);
 	if (kinds[node.kind].numbered)
 		*lasting = readable ? TDFS_FOR_EVER : TDFS_NOW;
@@ -462,9 +551,25 @@ static bool parse_number(const struct rule *rule, const char *name, int64_t *ver
 	return true;
 }
 
+/* The version of a name in at/. What is no time at all is as little there as any other name: tools
+ * that look for .git or .Trash in every directory are none to be told of. */
+static int find_moment(const struct tdfs_tree *tree, const char *name, int64_t *version,
+		       tdl_error *error)
+{
+	char text[NAME_MAX + 2];
+	int result;
+
+	if ((size_t)snprintf(text, sizeof text, "@%s", name) >= sizeof text)
+		return not_found(error);
+	result = tdl_table_find_version(tree->table, text, version, error);
+	if (result == TDL_ERR_MISUSE || (result == 0 && *version > TDFS_VERSION_MAX))
+		return not_found(error);
+	return result;
+}
+
 static int follow_rule(const struct tdfs_tree *tree, const struct rule *rule,
-		       struct tdfs_node directory, int64_t number, struct tdfs_node *node,
-		       enum tdfs_lasting *lasting, tdl_error *error)
+		       struct tdfs_node directory, const char *name, int64_t number,
+		       struct tdfs_node *node, enum tdfs_lasting *lasting, tdl_error *error)
 {
 	struct tdfs_node found = { rule->kind, 0 };
 	bool readable = true;
@@ -483,11 +588,15 @@ static int follow_rule(const struct tdfs_tree *tree, const struct rule *rule,
 		found.version = number;
 		result = find_version(tree, number, &readable, error);
 		break;
+	case MOMENT:
+		result = find_moment(tree, name, &found.version, error);
+		break;
 	}
 	if (result < 0)
 		return result;
 	*node = found;
-	*lasting = rule->which == NEWEST || !readable ? TDFS_NOW : TDFS_FOR_EVER;
+	*lasting = rule->which == NEWEST || rule->which == MOMENT || !readable ? TDFS_NOW
+									       : TDFS_FOR_EVER;
 	return 0;
 }
 
@@ -507,9 +616,10 @@ int tdfs_tree_lookup(const struct tdfs_tree *tree, struct tdfs_node directory, c
 
 		if (rules[i].directory != directory.kind)
 			continue;
-		if (rules[i].which == NUMBER ? parse_number(&rules[i], name, &number)
-					     : strcmp(rules[i].name, name) == 0)
-			return follow_rule(tree, &rules[i], directory, number, node, lasting,
+		if (rules[i].which == MOMENT   ? true
+		    : rules[i].which == NUMBER ? parse_number(&rules[i], name, &number)
+					       : strcmp(rules[i].name, name) == 0)
+			return follow_rule(tree, &rules[i], directory, name, number, node, lasting,
 					   error);
 	}
 	return not_found(error);
@@ -552,7 +662,7 @@ int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, ui
 			continue;
 		if (rules[i].which == NUMBER) {
 			numbered = &rules[i];
-		} else if (OFFSET_RULE + i >= offset) {
+		} else if (rules[i].which != MOMENT && OFFSET_RULE + i >= offset) {
 			*entry = (struct tdfs_entry){ .node = { rules[i].kind, 0 },
 						      .next = OFFSET_RULE + i + 1 };
 			if (rules[i].which == SAME)

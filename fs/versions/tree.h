@@ -22,7 +22,8 @@
  * the kernel knows, and a million versions cost nothing. A slot, once given, is never reused.
  *
  * latest/data.jsonl is not a node of its own: its name leads to the data node of the newest
- * version. The same holds for history/latest.json.
+ * version. The same holds for history/latest.json. A name in at/ leads to the one link to its
+ * version, so that nothing grows with the names that are asked for.
  */
 enum tdfs_kind {
 	TDFS_ROOT,
@@ -30,9 +31,12 @@ enum tdfs_kind {
 	TDFS_LATEST,
 	TDFS_HISTORY,
 	TDFS_RECORDS, /* history.jsonl */
-	TDFS_VERSION, /* vN */
-	TDFS_DATA,    /* vN/data.jsonl */
-	TDFS_RECORD,  /* history/vN.json */
+	TDFS_AT,
+	TDFS_AT_README, /* at/README */
+	TDFS_VERSION,	/* vN */
+	TDFS_DATA,	/* vN/data.jsonl */
+	TDFS_RECORD,	/* history/vN.json */
+	TDFS_LINK,	/* at/T, the symbolic link to vN, whatever T is */
 	TDFS_KINDS
 };
 
@@ -48,6 +52,8 @@ uint64_t tdfs_node_ino(struct tdfs_node node);
 /* False where no node can have this number. Whether its version exists is not looked at. */
 bool tdfs_node_from_ino(uint64_t ino, struct tdfs_node *node);
 bool tdfs_node_is_directory(struct tdfs_node node);
+/* S_IFDIR, S_IFREG or S_IFLNK. */
+mode_t tdfs_node_type(struct tdfs_node node);
 /* The directory that a node is in. */
 struct tdfs_node tdfs_node_parent(struct tdfs_node node);
 /* The path in the mount, for messages: "v3/data.jsonl". */
@@ -62,7 +68,11 @@ struct tdfs_tree {
 	tdl_table *table;
 	int64_t only; /* -1: all of them */
 	struct tdfs_shown shown;
+	char zone[96]; /* what at/README calls the zone of times that name none */
 };
+
+/* Reads the zone of this process, as TZ or /etc/localtime say it, for the life of the tree. */
+void tdfs_tree_read_zone(struct tdfs_tree *tree);
 
 /* How long what is told of a node or name holds. */
 enum tdfs_lasting {
@@ -88,8 +98,8 @@ int tdfs_tree_stat(const struct tdfs_tree *tree, struct tdfs_node node, struct s
 
 /*
  * The node called `name` in a directory; "." and ".." too. *lasting is for the name, not for the
- * node's attributes. A name that leads to the newest version looks for new commits first, and a
- * version that is not known yet does. Errors: NOT_FOUND, CORRUPT, IO, NOMEM.
+ * node's attributes. A name that leads to the newest version or to that of a time looks for new
+ * commits first, and a version that is not known yet does. Errors: NOT_FOUND, CORRUPT, IO, NOMEM.
  */
 int tdfs_tree_lookup(const struct tdfs_tree *tree, struct tdfs_node directory, const char *name,
 		     struct tdfs_node *node, enum tdfs_lasting *lasting, tdl_error *error);
@@ -112,8 +122,11 @@ int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, ui
 /* Opens what a data node holds. As tdl_snapshot_open(), and the size is known to be right. */
 int tdfs_tree_open_data(const struct tdfs_tree *tree, struct tdfs_node node,
 			tdl_snapshot **snapshot, uint64_t *size, tdl_error *error);
-/* The text of a record node; free it with free(). */
+/* The text of a record node or of at/README; free it with free(). */
 int tdfs_tree_render(const struct tdfs_tree *tree, struct tdfs_node node, char **text,
 		     size_t *length, tdl_error *error);
+/* What a link node leads to. False: it is none, or is not shown. */
+bool tdfs_tree_readlink(const struct tdfs_tree *tree, struct tdfs_node node,
+			char target[TDFS_PATH_MAX]);
 
 #endif

@@ -3,6 +3,7 @@
 
 import datetime
 import json
+import os
 
 import harness
 from harness import TestCase
@@ -55,6 +56,9 @@ NAMED = {
     "@1711848600500": 2,
     "@-0s": 5,
     "@-1m~5": 0,
+    "@-7d": 5,
+    "@2024-10-27T03:00~2": 3,
+    "@2024-10-27T02:30:00.000+01:00": 5,
 }
 
 # What is refused, with its exit status: 1, there is no such version; 2, nothing is named like this.
@@ -141,6 +145,25 @@ class Versions(TestCase):
                 self.assertEqual(result.error.count("\n"), 1)
                 if status == 2:
                     self.assertRegex(result.error, "versions are 7, v7, latest|times are 2026-11-29")
+
+    def test_every_form_at_a_mount(self):
+        """The names of a mount that mean a version agree with the command about each of these."""
+        self.require_fuse()
+        with self.mount(self.t, env=self.zone) as mnt:
+            for text in [*NAMED, *REFUSED]:
+                if text.startswith("@") and "/" not in text and text != "@":
+                    name = mnt / "at" / text[1:]
+                elif text == "latest" or text[:1] == "v" and text[1:] == str(NAMED.get(text)):
+                    name = mnt / text
+                else:
+                    continue
+                with self.subTest(text=text):
+                    if text in REFUSED:
+                        self.assertFalse(os.path.lexists(name))
+                        continue
+                    if name.parent.name == "at":
+                        self.assertEqual(os.readlink(name), f"../v{NAMED[text]}")
+                    self.assertEqual((name / "data.jsonl").read_bytes().count(b"\n"), NAMED[text])
 
     def test_every_subcommand(self):
         said = self.tinydelta("describe", self.t, "--version", "latest~2")

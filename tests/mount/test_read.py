@@ -47,7 +47,7 @@ class Golden(TestCase):
                 last = self.expected(name, f"v{count - 1}.jsonl")
                 self.assertEqual(mnt.read("latest/data.jsonl"), last)
                 wanted = [f"v{v}" for v in range(count)]
-                self.assertEqual(mnt.names(), sorted(["history", "history.jsonl", "incoming", "latest", *wanted]))
+                self.assertEqual(mnt.names(), sorted(["at", "history", "history.jsonl", "incoming", "latest", *wanted]))
 
     def test_in_pieces(self):
         for name in self.golden_names():

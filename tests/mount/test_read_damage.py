@@ -100,7 +100,7 @@ class Damage(TestCase):
                 wanted = b"".join(ROWS[:version])
                 self.assertEqual(mnt.read(f"v{version}/data.jsonl"), wanted)
             shown = [f"v{v}" for v in [*range(readable), *exists]]
-            self.assertEqual(mnt.names(), sorted(["history", "history.jsonl", "incoming", "latest", *shown]))
+            self.assertEqual(mnt.names(), sorted(["at", "history", "history.jsonl", "incoming", "latest", *shown]))
             # As a loop would: the log has a line for it, not a thousand.
             for _ in range(50):
                 self.fails_with_eio((mnt / "latest/data.jsonl").read_bytes)

@@ -74,12 +74,12 @@ class Listing(TestCase):
             first = offsets(mnt)
         with self.mount(table) as mnt:
             self.assertEqual(offsets(mnt), first)
-        self.assertEqual(len(first), self.golden_versions("steps") + 6)
+        self.assertEqual(len(first), self.golden_versions("steps") + 7)
 
     def test_listings_agree(self):
         table = self.golden("steps")
         with self.mount(table) as mnt:
-            wanted = self.golden_versions("steps") + 4  # with one file
+            wanted = self.golden_versions("steps") + 5  # with one file
             self.assertEqual(len(os.listdir(mnt)), wanted)
             self.assertEqual(len(self.ok(["ls", "-U", mnt]).out.splitlines()), wanted)
             self.assertEqual(len(self.ok(["ls", "-l", mnt]).out.splitlines()), wanted + 1)

@@ -121,7 +121,7 @@ class KeptBack(TestCase):
                 self.assertEqual(mnt.read("v1/data.jsonl"), b'{"id":1}\n')
                 self.assertEqual(len(os.listdir(incoming)), number)
                 self.assertIn(b'"version":1', mnt.read("history/latest.json"))
-                self.assertEqual(sorted(mnt.names()), ["history", "history.jsonl", "incoming", "latest", "v0", "v1"])
+                self.assertEqual(sorted(mnt.names()), ["at", "history", "history.jsonl", "incoming", "latest", "v0", "v1"])
             # What is not there was not made.
             self.assertFalse((incoming / f"f{number:03}").exists())
             held.close()

@@ -30,10 +30,13 @@ Test(numbers, are_for_ever)
 	cr_assert_eq(tdfs_node_ino(incoming), 2);
 	cr_assert_eq(tdfs_node_ino(latest), 3);
 	cr_assert_eq(tdfs_node_ino(history), 4);
+	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_AT, 0 }), 5);
 	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_RECORDS, 0 }), 8);
+	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_AT_README, 0 }), 9);
 	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_VERSION, 0 }), 16);
 	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_DATA, 0 }), 17);
 	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_RECORD, 0 }), 18);
+	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_LINK, 0 }), 19);
 	cr_assert_eq(tdfs_node_ino((struct tdfs_node){ TDFS_DATA, 1000000 }), 16000017);
 }
 
@@ -59,7 +62,7 @@ Test(numbers, lead_back_to_their_node)
 
 Test(numbers, of_nothing)
 {
-	static const uint64_t none[] = { 0, 5, 15, 19, 31, (uint64_t)1 << 62, UINT64_MAX };
+	static const uint64_t none[] = { 0, 6, 15, 20, 31, (uint64_t)1 << 62, UINT64_MAX };
 	struct tdfs_node node;
 
 	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
@@ -76,6 +79,7 @@ Test(numbers, paths)
 	cr_assert_str_eq(tdfs_node_path((struct tdfs_node){ TDFS_DATA, 7 }, path), "v7/data.jsonl");
 	cr_assert_str_eq(tdfs_node_path((struct tdfs_node){ TDFS_RECORD, 7 }, path),
 			 "history/v7.json");
+	cr_assert_str_eq(tdfs_node_path((struct tdfs_node){ TDFS_LINK, 7 }, path), "at/../v7");
 }
 
 /* ---- A table ------------------------------------------------------------------------------ */
@@ -314,6 +318,52 @@ Test(tree, names)
 	leads(root, "..", TDFS_ROOT, 0, TDFS_NOW);
 }
 
+Test(tree, a_time_leads_to_the_link_of_its_version)
+{
+	static const char *const none[] = { "",	   "x",		 ".git",      "-1y",
+					    "999", "0000000000", "9999-01-01" };
+	const struct tdfs_node at = { TDFS_AT, 0 };
+	char target[TDFS_PATH_MAX], *text, name[256];
+	enum tdfs_lasting lasting;
+	struct tdfs_node node;
+	struct stat st;
+	size_t length;
+
+	open_table(); /* of 1000, 2500 and 3000 ms */
+	leads(root, "at", TDFS_AT, 0, TDFS_FOR_EVER);
+	leads(at, "1970-01-01T00:00:01Z", TDFS_LINK, 0, TDFS_NOW);
+	leads(at, "1970-01-01T00:00:02.499Z", TDFS_LINK, 0, TDFS_NOW);
+	leads(at, "0000000002500", TDFS_LINK, 1, TDFS_NOW);
+	leads(at, "0000000003~1", TDFS_LINK, 1, TDFS_NOW);
+	leads(at, "-2h", TDFS_LINK, 2, TDFS_NOW);
+	leads(at, "README", TDFS_AT_README, 0, TDFS_FOR_EVER);
+	leads(at, "..", TDFS_ROOT, 0, TDFS_NOW);
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+		cr_expect_eq(lookup(at, none[i], &node, &lasting), TDL_ERR_NOT_FOUND, "%s",
+			     none[i]);
+	memset(name, '1', 255);
+	name[255] = '\0';
+	cr_expect_eq(lookup(at, name, &node, &lasting), TDL_ERR_NOT_FOUND);
+
+	st = stat_of(TDFS_LINK, 1, TDFS_FOR_EVER);
+	cr_assert_eq(st.st_mode, S_IFLNK | 0777);
+	cr_assert_eq(st.st_size, 5);
+	cr_assert_eq(st.st_mtim.tv_sec, 2);
+	cr_assert(tdfs_tree_readlink(&tree, (struct tdfs_node){ TDFS_LINK, 1 }, target));
+	cr_assert_str_eq(target, "../v1");
+	cr_assert_not(tdfs_tree_readlink(&tree, at, target));
+
+	setenv("TZ", "XYZ-5", 1);
+	tdfs_tree_read_zone(&tree);
+	cr_assert_eq(tdfs_tree_render(&tree, (struct tdfs_node){ TDFS_AT_README, 0 }, &text,
+				      &length, &error),
+		     0);
+	cr_assert_not_null(strstr(text, " XYZ-5 (XYZ, UTC+0500 when"));
+	cr_assert_eq(stat_of(TDFS_AT_README, 0, TDFS_A_MOMENT).st_size, (off_t)length);
+	cr_assert_eq(stat_of(TDFS_AT_README, 0, TDFS_A_MOMENT).st_mtim.tv_sec, 1);
+	free(text);
+}
+
 Test(tree, names_that_are_none)
 {
 	static const char *const names[] = {
@@ -429,7 +479,7 @@ static void listed(struct tdfs_node directory, uint64_t offset, const char *want
 Test(tree, listings)
 {
 	open_table();
-	listed(root, 0, ". .. latest history incoming history.jsonl v0 v1 v2 ");
+	listed(root, 0, ". .. at latest history incoming history.jsonl v0 v1 v2 ");
 	listed(latest, 0, ". .. data.jsonl ");
 	listed(history, 0, ". .. latest.json v0.json v1.json v2.json ");
 	listed(incoming, 0, ". .. ");
@@ -481,7 +531,7 @@ Test(tree, listings_with_damage)
 	write_file("_delta_log/00000000000000000003.json", "");
 	add(7, 5000, "{\"i\":7}\n");
 	open_table();
-	listed(root, 0, ". .. latest history incoming history.jsonl v0 v1 v2 v3 v7 ");
+	listed(root, 0, ". .. at latest history incoming history.jsonl v0 v1 v2 v3 v7 ");
 	listed(latest, 0, ". .. data.jsonl ");
 }
 

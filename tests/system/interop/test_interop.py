@@ -157,7 +157,7 @@ class Alternately(TestCase):
             (mnt / "incoming" / "three.jsonl").write_bytes(b'{"id":3}\n')
             other.overwrite([{"id": 4}])
             self.assertEqual(mnt.read("latest/data.jsonl"), b'{"id":4}\n')
-            self.assertEqual(mnt.names(), ["history", "history.jsonl", "incoming", "latest", *(f"v{n}" for n in range(5))])
+            self.assertEqual(mnt.names(), ["at", "history", "history.jsonl", "incoming", "latest", *(f"v{n}" for n in range(5))])
             for version in other.versions():
                 self.assertEqual(mnt.read(f"v{version}/data.jsonl"), other.read(version))
 
