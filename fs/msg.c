@@ -95,7 +95,7 @@ int tdfs_msg_log_fd(void)
 
 /* ---- The queue ---------------------------------------------------------------------------- */
 
-static void say_lost(unsigned long lost, unsigned long *failed)
+static void log_lost(unsigned long lost, unsigned long *failed)
 {
 	char text[64];
 	struct timespec now;
@@ -148,7 +148,7 @@ static void *drain(void *argument)
 		lost += failed;
 		failed = 0;
 		tdfs_sink_follow(&state.sink);
-		say_lost(lost, &failed);
+		log_lost(lost, &failed);
 		if (line && !tdfs_sink_put(&state.sink, line->priority, &line->when, line->text))
 			failed++;
 		free(line);
@@ -269,7 +269,7 @@ void tdfs_msg(int priority, const char *format, ...)
 
 /* ---- Users -------------------------------------------------------------------------------- */
 
-static void say_left_out(struct talker *talker)
+static void log_left_out(struct talker *talker)
 {
 	char text[120];
 
@@ -296,7 +296,7 @@ static unsigned find_talker(uid_t user, time_t now)
 			oldest = i;
 	}
 	if (oldest != NOBODY) {
-		say_left_out(&state.talkers[oldest]);
+		log_left_out(&state.talkers[oldest]);
 		state.talkers[oldest] = (struct talker){ .user = user, .since = now };
 	}
 	return oldest;
@@ -310,7 +310,7 @@ static bool may_talk(unsigned at, time_t now)
 	if (at == NOBODY)
 		return false;
 	if (now - talker->since >= QUIET_SECS) {
-		say_left_out(talker);
+		log_left_out(talker);
 		talker->since = now;
 		talker->said = 0;
 	}
@@ -322,7 +322,7 @@ static bool may_talk(unsigned at, time_t now)
 	return true;
 }
 
-static void say_of(unsigned at, int priority, const char *text)
+static void log_repeats(unsigned at, int priority, const char *text)
 {
 	char last[120];
 
@@ -352,7 +352,7 @@ void tdfs_msg_user(uid_t user, int priority, const char *format, ...)
 	} else {
 		talker = find_talker(user, now.tv_sec + 1);
 		if (may_talk(talker, now.tv_sec + 1))
-			say_of(talker, priority, text);
+			log_repeats(talker, priority, text);
 		else if (talker == NOBODY)
 			state.lost++;
 	}
@@ -363,7 +363,7 @@ void tdfs_msg_end(void)
 {
 	pthread_mutex_lock(&state.lock);
 	for (unsigned i = 0; i < TALKERS; i++)
-		say_left_out(&state.talkers[i]);
+		log_left_out(&state.talkers[i]);
 	wait_until_drained();
 	atomic_store(&state.sink.hurry, true);
 	pthread_mutex_unlock(&state.lock);

@@ -50,7 +50,7 @@ struct arguments {
 };
 
 /* One line on stderr, whatever is in the names that it quotes. */
-static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
+static void __attribute__((format(printf, 1, 2))) print_error(const char *format, ...)
 {
 	char text[8192];
 	va_list args;
@@ -72,7 +72,7 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 
 static int fail(int status, const char *why)
 {
-	say("%s", why);
+	print_error("%s", why);
 	return status;
 }
 
@@ -227,13 +227,13 @@ static int mount_table(const struct arguments *arguments, const struct mountopts
 		return fail(STATUS_SYSTEM, why);
 	/* stat() may be answered from what the kernel remembers of the root directory. */
 	if (statvfs(directory, &st) != 0 && errno == ENOTCONN) {
-		say("%s: the daemon of what is mounted here is gone: run 'umount %s' first",
-		    directory, directory);
+		print_error("%s: the daemon of what is mounted here is gone: run 'umount %s' first",
+			    directory, directory);
 		return STATUS_MOUNT;
 	}
 	if (options->remount) {
 		if (!is_mounted(directory, NULL)) {
-			say("%s: no tinydelta table is mounted here", directory);
+			print_error("%s: no tinydelta table is mounted here", directory);
 			return STATUS_MOUNT;
 		}
 		if (remount(directory, options, why, sizeof why) < 0)
@@ -241,7 +241,7 @@ static int mount_table(const struct arguments *arguments, const struct mountopts
 		return STATUS_DONE;
 	}
 	if (is_mounted(directory, table)) {
-		say("%s: is already mounted on %s", table, directory);
+		print_error("%s: is already mounted on %s", table, directory);
 		return STATUS_MOUNT;
 	}
 	if (arguments->verbose) {

@@ -89,7 +89,7 @@ static void fit(struct grid *grid)
 		unsigned width = grid->width[i % grid->columns];
 
 		if (cell->text && cell->width > width)
-			cell->width = look_cut(grid->term, cell->text, width);
+			cell->width = term_cut(grid->term, cell->text, width);
 	}
 }
 

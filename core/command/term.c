@@ -109,7 +109,7 @@ char *term_text(const struct term *term, const char *text, unsigned *width)
 	return copy;
 }
 
-unsigned look_cut(const struct term *term, char *text, unsigned columns)
+unsigned term_cut(const struct term *term, char *text, unsigned columns)
 {
 	const char *mark = term->utf8 ? "\u2026" : "...";
 	unsigned room = columns - (term->utf8 ? 1 : 3), width = 0;

@@ -51,7 +51,7 @@ char *term_text(const struct term *term, const char *text, unsigned *width);
 
 /* Cuts what look_text() made to so many columns (more than 3), with a mark at its end. Returns the
  * columns that it takes. */
-unsigned look_cut(const struct term *term, char *text, unsigned columns);
+unsigned term_cut(const struct term *term, char *text, unsigned columns);
 
 /* "2026-11-29 21:30:05", in local time, of milliseconds since 1970. */
 #define TERM_TIME_SIZE 40

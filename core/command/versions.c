@@ -321,8 +321,8 @@ struct whole {
 	bool messages; /* whether any has one */
 };
 
-static int look_at_all(tdl_table *table, const struct versions *versions, struct whole *whole,
-		       tdl_error *error)
+static int read_all(tdl_table *table, const struct versions *versions, struct whole *whole,
+		    tdl_error *error)
 {
 	int64_t version = -1;
 	tdl_version_info info;
@@ -358,7 +358,7 @@ int versions_print(tdl_table *table, const struct versions *versions, const stru
 	int r = 0;
 
 	if (versions->graph != GRAPH_NONE || versions->details)
-		r = look_at_all(table, versions, &whole, error);
+		r = read_all(table, versions, &whole, error);
 	if (r < 0)
 		return r;
 	columns = (versions->details ? 8 : 5) + whole.messages + (versions->graph != GRAPH_NONE);

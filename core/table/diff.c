@@ -108,7 +108,7 @@ static int common_beginning(tdl_snapshot *a, tdl_snapshot *b, uint64_t *count, t
 }
 
 /* Takes out of both lists, which are sorted by path, what is the same in both. */
-static void drop_common(struct list *left, struct list *right)
+static void cancel_common(struct list *left, struct list *right)
 {
 	size_t i = 0, j = 0, left_kept = 0, right_kept = 0;
 
@@ -165,7 +165,7 @@ static int find_sides(struct side sides[2], tdl_snapshot *old_version, tdl_snaps
 		r = list_files(&right, new_version, first, error);
 	if (r < 0)
 		return r;
-	drop_common(&left, &right);
+	cancel_common(&left, &right);
 	r = fill_side(&sides[0], old_version, &left, error);
 	return r < 0 ? r : fill_side(&sides[1], new_version, &right, error);
 }

@@ -669,7 +669,7 @@ void tdfs_incoming_stop(struct tdfs_incoming *incoming)
 		stop_expiry(daemon);
 		/* Commits that run finish, those that wait do not begin. */
 		tdfs_incoming_close(incoming);
-		tdfs_incoming_settle(incoming);
+		tdfs_incoming_commit_remaining(incoming);
 	}
 	daemon->stopped = true;
 	pthread_mutex_unlock(&daemon->stop_lock);

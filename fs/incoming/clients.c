@@ -122,8 +122,8 @@ void tdfs_client_add(struct tdfs_incoming *in, struct tdfs_staged *staged,
 	client->wrote |= wrote;
 	client->clean = false;
 	/* Early, while the thread is sure to be there: it waits for the answer to its request. */
-	if (client->wrote && !client->sought) {
-		client->sought = true;
+	if (client->wrote && !client->requested) {
+		client->requested = true;
 		in->backend.find(in->backend.context, staged->node.ino, caller->uid, tid);
 	}
 }
@@ -195,7 +195,7 @@ void tdfs_client_set_process(struct tdfs_staged *staged, struct tdfs_client *cli
 	for (unsigned i = 0; i < TDFS_TIDS; i++)
 		tdfs_client_add_tid(same, client->tids[i]);
 	same->wrote |= client->wrote;
-	same->sought |= client->sought;
+	same->requested |= client->requested;
 	same->clean &= client->clean;
 	tdfs_client_remove(staged, client);
 	tdfs_process_unref(process);

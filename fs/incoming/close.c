@@ -27,9 +27,9 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	if (!staged || !handle->writes)
 		return 0;
 	tdfs_lock(in);
-	if (!handle->closed)
-		staged->unclosed--;
-	handle->closed = true;
+	if (!handle->flushed)
+		staged->unflushed--;
+	handle->flushed = true;
 	tdfs_client_add(in, staged, caller, false);
 	tdfs_client_used(handle, caller, true);
 	if (staged->state == TDFS_COMMITTED) {
@@ -58,7 +58,7 @@ static struct tdfs_scan_result is_held(struct tdfs_incoming *in, struct tdfs_sta
 			staged->state == TDFS_COMMITTED ? TDFS_SCAN_KILLED : TDFS_SCAN_HOLDERS,
 			caller, 0);
 
-		if (staged->unclosed > 0)
+		if (staged->unflushed > 0)
 			return (struct tdfs_scan_result){ .held = true };
 		if (!result.held || !result.till_exec || !tdfs_staged_is_uncommitted(staged) ||
 		    in->backend.now(in->backend.context) >= until)
@@ -120,7 +120,7 @@ static int finish(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t
 		/* Who came after the last outcome and changed nothing has nothing to do with it. */
 		if (!tdfs_staged_is_uncommitted(staged))
 			return serial > staged->answered ? 0 : staged->answer;
-		if (staged->unclosed > 0 || (result.held && !result.unknown))
+		if (staged->unflushed > 0 || (result.held && !result.unknown))
 			return leave_to(in, staged, &result.holder);
 		if (!wait_for_scans(in, staged))
 			return 0;
@@ -199,7 +199,7 @@ static void run_preparation(void *argument)
 		pthread_cond_broadcast(&in->change);
 	}
 	staged->node.users--;
-	tdfs_inode_settle(in, &staged->node);
+	tdfs_inode_reap(in, &staged->node);
 	tdfs_unlock(in);
 	free(it);
 }
@@ -251,8 +251,8 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 		if (is_left_over(in, staged))
 			(void)tdfs_staged_commit(in, staged, staged->node.name);
 	}
-	if (staged && !handle->closed)
-		staged->unclosed--;
+	if (staged && !handle->flushed)
+		staged->unflushed--;
 	if (staged && --staged->writers == 0 && staged->implicit && staged->node.name &&
 	    staged->state == TDFS_OPEN && staged->changes == 0)
 		tdfs_staged_cancel(in, staged);
@@ -263,7 +263,7 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	*handle->link = handle->next;
 	if (handle->next)
 		handle->next->link = handle->link;
-	tdfs_inode_settle(in, node);
+	tdfs_inode_reap(in, node);
 	tdfs_unlock(in);
 	free(handle);
 	return 0;
@@ -307,11 +307,11 @@ void tdfs_incoming_recover(struct tdfs_incoming *in, void *file, int fd, const t
 			/* EIO: a writer was killed, or the disk failed. */
 			if (answer == 0 || answer == EIO)
 				tdfs_staged_set_incomplete(staged, why);
-			staged->settled = staged->changes;
+			staged->outcome_at = staged->changes;
 			staged->answer = answer ? answer : EIO;
 			tdfs_error_file_set(in, staged, why);
 		}
-		tdfs_inode_settle(in, &staged->node);
+		tdfs_inode_reap(in, &staged->node);
 	}
 	tdfs_unlock(in);
 	if (!staged)
@@ -347,11 +347,11 @@ static void commit_one_remaining(struct tdfs_incoming *in, struct tdfs_staged *s
 	if (is_complete(staged))
 		(void)tdfs_staged_commit(in, staged, staged->node.name);
 	else
-		tdfs_drop_say(in, staged,
-			      "not committed: it was not complete when the mount ended");
+		tdfs_staged_log(in, staged,
+				"not committed: it was not complete when the mount ended");
 }
 
-void tdfs_incoming_settle(struct tdfs_incoming *in)
+void tdfs_incoming_commit_remaining(struct tdfs_incoming *in)
 {
 	struct tdfs_inode *node;
 
@@ -367,13 +367,13 @@ void tdfs_incoming_settle(struct tdfs_incoming *in)
 			commit_one_remaining(in, staged);
 		next = node->next;
 		node->users--;
-		tdfs_inode_settle(in, node);
+		tdfs_inode_reap(in, node);
 		node = next;
 	}
 	tdfs_unlock(in);
 }
 
-/* ---- In time ----------------------------------------------------------------------------- */
+/* ---- In time ------------------------------------------------------------------------------ */
 
 /* It still waits for the close of somebody else: the log says once who that is. */
 static void log_holder(struct tdfs_incoming *in, struct tdfs_staged *staged, int64_t now)
@@ -394,7 +394,7 @@ static void log_holder(struct tdfs_incoming *in, struct tdfs_staged *staged, int
 			 (int)staged->holder.process, staged->holder.name);
 	else
 		snprintf(text, sizeof text, "still open somewhere, not committed yet");
-	tdfs_drop_say(in, staged, text);
+	tdfs_staged_log(in, staged, text);
 }
 
 static void log_waiting(struct tdfs_incoming *in)

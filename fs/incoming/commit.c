@@ -16,13 +16,13 @@ static void set_refused(struct tdfs_incoming *in, struct tdfs_staged *staged, in
 {
 	staged->answer = answer;
 	tdfs_error_file_set(in, staged, text);
-	tdfs_drop_say(in, staged, text);
+	tdfs_staged_log(in, staged, text);
 }
 
 int tdfs_staged_refuse(struct tdfs_incoming *in, struct tdfs_staged *staged, int answer,
 		       const char *text)
 {
-	staged->settled = staged->changes;
+	staged->outcome_at = staged->changes;
 	staged->answered = staged->opens;
 	set_refused(in, staged, answer, text);
 	return answer;
@@ -75,7 +75,7 @@ static void commit_bytes(struct tdfs_incoming *in, struct tdfs_staged *staged, c
 		set_committed(in, staged, source);
 	} else if (r == TDL_ERR_PUBLISHED && !error.in_doubt) {
 		staged->answer = in->backend.to_errno(&error);
-		tdfs_drop_say(in, staged, error.message);
+		tdfs_staged_log(in, staged, error.message);
 		set_committed(in, staged, source);
 	} else if (r == TDL_ERR_EMPTY) {
 		tdfs_error_file_clear(in, staged);
@@ -95,7 +95,7 @@ int tdfs_staged_commit(struct tdfs_incoming *in, struct tdfs_staged *staged, con
 	tdfs_staged_freeze(in, staged);
 	while (staged->preparing)
 		pthread_cond_wait(&in->change, &in->lock);
-	staged->settled = staged->changes;
+	staged->outcome_at = staged->changes;
 	staged->answered = staged->opens;
 	if (staged->failed)
 		give_up_hole(in, staged);

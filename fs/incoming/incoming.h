@@ -189,7 +189,7 @@ void tdfs_incoming_recover(struct tdfs_incoming *incoming, void *file, int fd,
 /* Ends what outlived its time. True: it is to be called again, within a second or so. */
 bool tdfs_incoming_expire(struct tdfs_incoming *incoming);
 /* Once it is closed: waits for commits, commits what nobody holds, says what is left. */
-void tdfs_incoming_settle(struct tdfs_incoming *incoming);
+void tdfs_incoming_commit_remaining(struct tdfs_incoming *incoming);
 /* From now on nothing that waits starts to commit, and nothing is opened for writing (EROFS). */
 void tdfs_incoming_close(struct tdfs_incoming *incoming);
 

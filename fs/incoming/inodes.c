@@ -203,7 +203,7 @@ static void node_free(struct tdfs_incoming *in, struct tdfs_inode *node)
 	free(node);
 }
 
-void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node)
+void tdfs_inode_reap(struct tdfs_incoming *in, struct tdfs_inode *node)
 {
 	struct tdfs_staged *staged = tdfs_staged_of(node);
 
@@ -436,7 +436,7 @@ void tdfs_error_file_clear(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	staged->error_file = NULL;
 	error_file->staged = NULL;
 	(void)tdfs_inode_set_name(in, &error_file->node, NULL);
-	tdfs_inode_settle(in, &error_file->node);
+	tdfs_inode_reap(in, &error_file->node);
 }
 
 void tdfs_error_file_unlink(struct tdfs_incoming *in, struct tdfs_staged *staged,
@@ -469,7 +469,7 @@ void tdfs_error_file_end(struct tdfs_incoming *in, struct tdfs_error_file *error
 	error_file->removed = false;
 	in->n_removed--;
 	(void)tdfs_inode_set_name(in, &error_file->node, NULL);
-	tdfs_inode_settle(in, &error_file->node);
+	tdfs_inode_reap(in, &error_file->node);
 }
 
 bool tdfs_error_file_removable(const struct tdfs_error_file *error_file,
@@ -518,7 +518,7 @@ void tdfs_incoming_forget(struct tdfs_incoming *in, uint64_t ino, uint64_t count
 	node = tdfs_inode_by_ino(in, ino);
 	if (node) {
 		node->lookups -= count < node->lookups ? count : node->lookups;
-		tdfs_inode_settle(in, node);
+		tdfs_inode_reap(in, node);
 	}
 	tdfs_unlock(in);
 }

@@ -223,9 +223,9 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	staged->changes++;
 	staged->node.mtime = staged->node.ctime = tdfs_time();
 	/* Feed the validator in reply order, at most one write behind. */
-	while (staged->telling)
+	while (staged->feeding)
 		pthread_cond_wait(&in->change, &in->lock);
-	staged->telling = true;
+	staged->feeding = true;
 	tdfs_unlock(in);
 	return err;
 }
@@ -241,11 +241,11 @@ void tdfs_incoming_write_end(struct tdfs_incoming *in, const void *buffer,
 		in->backend.written(in->backend.context, staged->file, written->generation, buffer,
 				    written->done, written->at);
 	tdfs_lock(in);
-	staged->telling = false;
+	staged->feeding = false;
 	staged->node.users--;
 	staged->writing--;
 	pthread_cond_broadcast(&in->change);
-	tdfs_inode_settle(in, &staged->node);
+	tdfs_inode_reap(in, &staged->node);
 	tdfs_unlock(in);
 }
 
@@ -417,7 +417,7 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 			tdfs_staged_keep_owner(in, staged);
 	}
 	node->users--;
-	tdfs_inode_settle(in, node);
+	tdfs_inode_reap(in, node);
 	tdfs_unlock(in);
 	return err;
 }

@@ -41,7 +41,7 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 		node->seen_by = caller->tid;
 		tdfs_inode_stat(node, st);
 	} else if (node) {
-		tdfs_inode_settle(in, node);
+		tdfs_inode_reap(in, node);
 	}
 	tdfs_unlock(in);
 	return err;
@@ -74,7 +74,7 @@ void tdfs_staged_cancel(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	in->backend.remove(in->backend.context, file);
 	tdfs_lock(in);
 	staged->node.users--;
-	tdfs_inode_settle(in, &staged->node);
+	tdfs_inode_reap(in, &staged->node);
 }
 
 static void unlink_error_file(struct tdfs_incoming *in, struct tdfs_inode *node)
@@ -89,7 +89,7 @@ static void unlink_error_file(struct tdfs_incoming *in, struct tdfs_inode *node)
 		error_file->staged->error_file = NULL;
 	error_file->staged = NULL;
 	(void)tdfs_inode_set_name(in, node, NULL);
-	tdfs_inode_settle(in, node);
+	tdfs_inode_reap(in, node);
 }
 
 static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *caller,
@@ -262,7 +262,7 @@ static int rename_on_disk(struct rename *r)
 /* Refused, and unchanged since. */
 static bool is_refused(const struct tdfs_staged *staged)
 {
-	return staged->answer && staged->changes == staged->settled;
+	return staged->answer && staged->changes == staged->outcome_at;
 }
 
 /* It is put aside as it is: sed -i.bak does so, with a good one to come under its name. */
@@ -295,11 +295,11 @@ static int rename_open(struct rename *r)
 		struct tdfs_scan_result result =
 			tdfs_holders_scan(in, staged, TDFS_SCAN_HOLDERS, r->caller, 0);
 
-		commit = !result.held && staged->unclosed == 0;
+		commit = !result.held && staged->unflushed == 0;
 		if (staged->state != TDFS_OPEN || staged->opens != opens ||
 		    staged->changes != changes || tdfs_inode_by_name(in, r->from) != &staged->node)
 			return AGAIN;
-		if (result.unknown && staged->writers > 0 && staged->unclosed == 0)
+		if (result.unknown && staged->writers > 0 && staged->unflushed == 0)
 			return tdfs_staged_refuse(in, staged, EAGAIN, result.why);
 	}
 	staged->implicit = false;
@@ -324,7 +324,7 @@ static int rename_open(struct rename *r)
 	tdfs_error_file_clear(in, staged);
 	staged->answer = 0;
 	if (!commit)
-		staged->settled = staged->changes - 1; /* its next close tries again */
+		staged->outcome_at = staged->changes - 1; /* its next close tries again */
 	return take_new_name(r);
 }
 
@@ -360,7 +360,7 @@ static int rename_locked(struct rename *r)
 		err = rename_open(r);
 	}
 	node->users--;
-	tdfs_inode_settle(in, node);
+	tdfs_inode_reap(in, node);
 	return err;
 }
 

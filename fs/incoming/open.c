@@ -43,7 +43,7 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
 		tdfs_staged_rewritten(in, staged);
 	handle->serial = ++staged->opens;
 	staged->writers++;
-	staged->unclosed++;
+	staged->unflushed++;
 	staged->writer = caller->uid;
 	handle->opener = caller->tid;
 	tdfs_client_opened(in, staged, caller);
@@ -161,7 +161,7 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	if (err == 0) {
 		staged->node.lookups++;
 		tdfs_inode_stat(&staged->node, st);
-		tdfs_inode_settle(in, &staged->node);
+		tdfs_inode_reap(in, &staged->node);
 	}
 	tdfs_unlock(in);
 	return err;
@@ -229,7 +229,7 @@ static bool another_is_open(struct tdfs_incoming *in, struct tdfs_staged *staged
 			    const struct tdfs_caller *caller, pid_t process)
 {
 	for (struct tdfs_handle *handle = in->handles; handle; handle = handle->next) {
-		if (handle->node == &staged->node && handle->writes && !handle->closed &&
+		if (handle->node == &staged->node && handle->writes && !handle->flushed &&
 		    handle->opener != caller->tid &&
 		    !tdfs_client_is_process(staged, handle->opener, process))
 			return true;
@@ -360,7 +360,7 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 			err = ENOMEM;
 	}
 	node->users--;
-	tdfs_inode_settle(in, node);
+	tdfs_inode_reap(in, node);
 	tdfs_unlock(in);
 	return err;
 }

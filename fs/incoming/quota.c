@@ -46,7 +46,7 @@ static struct tdfs_user *need_user(struct tdfs_incoming *in, uid_t uid)
 	return user;
 }
 
-static void settle_user(struct tdfs_incoming *in, struct tdfs_user *user)
+static void reap_user(struct tdfs_incoming *in, struct tdfs_user *user)
 {
 	if (user->files > 0 || user->opens > 0)
 		return;
@@ -63,7 +63,7 @@ static const struct tdfs_limits *limits_of(const struct tdfs_incoming *in,
 	return limits && user && user->uid != limits->exempt ? limits : NULL;
 }
 
-static void say_full(struct tdfs_incoming *in, struct tdfs_user *user, int64_t *told,
+static void log_full(struct tdfs_incoming *in, struct tdfs_user *user, int64_t *told,
 		     const char *text)
 {
 	int64_t now = in->backend.now(in->backend.context);
@@ -86,7 +86,7 @@ int tdfs_quota_file(struct tdfs_incoming *in, uid_t uid)
 		 "user %u has %u files in incoming/ that are not committed, and can have no more: "
 		 "remove some",
 		 (unsigned)uid, user->files);
-	say_full(in, user, &user->told[0], text);
+	log_full(in, user, &user->told[0], text);
 	return EDQUOT;
 }
 
@@ -102,7 +102,7 @@ int tdfs_quota_open(struct tdfs_incoming *in, uid_t uid)
 		 "user %u has opened files in incoming/ %u times at once, and can open no more: "
 		 "close some",
 		 (unsigned)uid, user->opens);
-	say_full(in, user, &user->told[1], text);
+	log_full(in, user, &user->told[1], text);
 	return EMFILE;
 }
 
@@ -133,7 +133,7 @@ void tdfs_quota_remove(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	staged->user = NULL;
 	user->files--;
 	user->clients -= staged->n_clients;
-	settle_user(in, user);
+	reap_user(in, user);
 }
 
 void tdfs_quota_opened(struct tdfs_incoming *in, struct tdfs_handle *handle, uid_t uid)
@@ -148,6 +148,6 @@ void tdfs_quota_closed(struct tdfs_incoming *in, struct tdfs_handle *handle)
 	if (!handle->user)
 		return;
 	handle->user->opens--;
-	settle_user(in, handle->user);
+	reap_user(in, handle->user);
 	handle->user = NULL;
 }

@@ -52,7 +52,7 @@ void tdfs_recent_add(struct tdfs_incoming *in, struct tdfs_staged *staged)
 
 		recent_close_file(in, oldest);
 		/* Where it is being read, this is for the last handle. */
-		tdfs_inode_settle(in, &oldest->node);
+		tdfs_inode_reap(in, &oldest->node);
 	}
 	tdfs_recent_expire(in);
 	in->backend.needs_expiry(in->backend.context);
@@ -68,7 +68,7 @@ void tdfs_recent_end(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	recent_remove(in, staged);
 	tdfs_clients_clear(staged);
 	(void)tdfs_inode_set_name(in, &staged->node, NULL);
-	tdfs_inode_settle(in, &staged->node);
+	tdfs_inode_reap(in, &staged->node);
 }
 
 void tdfs_recent_expire(struct tdfs_incoming *in)

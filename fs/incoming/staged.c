@@ -16,7 +16,7 @@ bool tdfs_staged_has_final_name(const struct tdfs_staged *staged)
 
 bool tdfs_staged_is_uncommitted(const struct tdfs_staged *staged)
 {
-	return staged->state == TDFS_OPEN && staged->changes != staged->settled &&
+	return staged->state == TDFS_OPEN && staged->changes != staged->outcome_at &&
 	       (staged->size > 0 || staged->failed);
 }
 
@@ -56,7 +56,7 @@ void tdfs_staged_set_incomplete(struct tdfs_staged *staged, const char *why)
 		return;
 	staged->incomplete = strdup(why);
 	/* What was refused for another reason before is so for this one now. */
-	staged->settled = staged->changes - 1;
+	staged->outcome_at = staged->changes - 1;
 }
 
 void tdfs_staged_rewritten(struct tdfs_incoming *in, struct tdfs_staged *staged)
@@ -68,7 +68,7 @@ void tdfs_staged_rewritten(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	tdfs_error_file_clear(in, staged);
 }
 
-void tdfs_drop_say(struct tdfs_incoming *in, const struct tdfs_staged *staged, const char *text)
+void tdfs_staged_log(struct tdfs_incoming *in, const struct tdfs_staged *staged, const char *text)
 {
 	in->backend.log(in->backend.context, staged->writer, staged->node.name, text);
 }

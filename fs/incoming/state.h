@@ -121,8 +121,8 @@ struct tdfs_error_file {
 /* What a user has of what all share. Gone when that is nothing. */
 struct tdfs_user {
 	uid_t uid;
-	unsigned files;	 /* drops that are not committed */
-	unsigned opens;	 /* handles on drops */
+	unsigned files;	 /* staged files that are not committed */
+	unsigned opens;	 /* handles on staged files */
 	size_t clients;	 /* that these files are remembered with */
 	int64_t told[2]; /* when the log was told that he may have no more files, opens; 0: never */
 };
@@ -130,7 +130,7 @@ struct tdfs_user {
 /* A process that opened, wrote or closed a staged file. */
 struct tdfs_client {
 	bool wrote;	       /* it wrote, or opened the file for writing */
-	bool sought;	       /* its process was asked for */
+	bool requested;	       /* its process was asked for */
 	bool clean;	       /* at its last close neither it nor a descendant had the file */
 	pid_t tids[TDFS_TIDS]; /* threads of it that were seen; 0: none */
 	unsigned next_tid;     /* where the next thread goes, modulo TDFS_TIDS */
@@ -156,7 +156,7 @@ struct tdfs_staged {
 	uint64_t size;	     /* bytes staged behind them */
 	uint64_t changes;    /* counts writes and truncations */
 	unsigned writing;    /* writes that run without the lock */
-	bool telling;	     /* a write is being fed to the validator */
+	bool feeding;	     /* a write is being fed to the validator */
 	bool shrank;	     /* without a request: the kernel may take it for longer than it is */
 	int failed;	     /* errno of a write that failed, which left a hole; 0: none */
 
@@ -168,7 +168,7 @@ struct tdfs_staged {
 	/* Who has it open for writing. */
 	uint64_t opens;		     /* counts handles for writing, ever */
 	unsigned writers;	     /* handles for writing that are not released */
-	unsigned unclosed;	     /* of them, never flushed: certainly still open */
+	unsigned unflushed;	     /* of them, never flushed: certainly still open */
 	unsigned scanning;	     /* closes whose scan of /proc is not over */
 	uid_t writer;		     /* the user who opened it last */
 	struct tdfs_user *user;	     /* whose files it counts among, its maker's; or NULL */
@@ -182,7 +182,7 @@ struct tdfs_staged {
 	unsigned next_table; /* where the next table goes, modulo TDFS_TABLES */
 
 	/* The last outcome: committed, refused, or found empty. */
-	uint64_t settled;	   /* `changes` then */
+	uint64_t outcome_at;	   /* `changes` then */
 	int answer;		   /* the errno that further closes get, or 0, */
 	uint64_t answered;	   /* through handles up to this one: `opens` then */
 	bool unanswered;	   /* the mount ended before a close had its answer */
@@ -211,7 +211,7 @@ struct tdfs_handle {
 	struct tdfs_inode *node;   /* one of its `users` is this handle */
 	bool reads;		   /* opened for reading */
 	bool writes;		   /* opened for writing */
-	bool closed;		   /* a close has come: only /proc can tell whether it is open */
+	bool flushed;		   /* a close has come: only /proc can tell whether it is open */
 	uint64_t serial;	   /* the staged file's `opens` when it was made */
 	struct tdfs_user *user;	   /* whose opens it counts among, or NULL */
 	pid_t opener;		   /* the thread that opened it */
@@ -299,7 +299,7 @@ void tdfs_inode_appears(struct tdfs_inode *node);
  * kernel looks the name up again and checks. */
 bool tdfs_inode_checked(const struct tdfs_inode *node, const struct tdfs_caller *caller);
 /* Frees it where nothing refers to it any more. */
-void tdfs_inode_settle(struct tdfs_incoming *in, struct tdfs_inode *node);
+void tdfs_inode_reap(struct tdfs_incoming *in, struct tdfs_inode *node);
 void tdfs_inode_stat(const struct tdfs_inode *node, struct stat *st);
 /* NULL for an error file. */
 static inline struct tdfs_staged *tdfs_staged_of(struct tdfs_inode *node)
@@ -425,7 +425,7 @@ bool tdfs_staged_is_uncommitted(const struct tdfs_staged *staged);
 void tdfs_staged_rewritten(struct tdfs_incoming *in, struct tdfs_staged *staged);
 void tdfs_staged_set_incomplete(struct tdfs_staged *staged, const char *why);
 /* One line about it for the log. */
-void tdfs_drop_say(struct tdfs_incoming *in, const struct tdfs_staged *staged, const char *text);
+void tdfs_staged_log(struct tdfs_incoming *in, const struct tdfs_staged *staged, const char *text);
 /* Waits until nobody commits it. */
 void tdfs_staged_wait(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* Freezes an OPEN staged file, and waits for the writes that run. Gives the lock up. */

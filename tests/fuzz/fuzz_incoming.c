@@ -621,7 +621,7 @@ static void end(bool abruptly)
 		run_later();
 	tdfs_incoming_close(in);
 	world.closing = true;
-	tdfs_incoming_settle(in);
+	tdfs_incoming_commit_remaining(in);
 	world_background();
 	world_find();
 	model_end();

@@ -96,7 +96,7 @@ void tdfs_scan_clear(struct tdfs_scan *scan)
 	scan->count = 0;
 }
 
-/* ---- What /proc shows ----------------------------------------------------------------------- */
+/* ---- What /proc shows --------------------------------------------------------------------- */
 
 static void add_killed(struct tdfs_scan *scan, const struct process *process)
 {

@@ -483,7 +483,7 @@ Test(incoming, committed_or_not)
 	cr_expect_eq(write_staged(7, "a", "x\n"), EIO);
 	cr_expect_str_eq(listing(), "a a.error");
 	cr_expect_eq(world.commits, 1);
-	tdfs_incoming_settle(in);
+	tdfs_incoming_commit_remaining(in);
 	cr_expect_eq(world.commits, 1);
 }
 

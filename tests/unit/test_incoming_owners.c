@@ -268,7 +268,7 @@ Test(owners, what_was_said_is_said_again)
 	world.now += 10000;
 	(void)tdfs_incoming_expire(in);
 	cr_expect_eq(world.commits, 0);
-	tdfs_incoming_settle(in);
+	tdfs_incoming_commit_remaining(in);
 	cr_expect_eq(world.commits, 0);
 }
 

@@ -574,7 +574,7 @@ Test(incoming_names, leftovers)
 		recover_leftovers("a", "x\n", NULL);
 	cr_expect_str_eq(listing(), "a a.error a.2 a.2.error");
 	cr_expect_not_null(strstr(error_text("a.error"), "incomplete"));
-	tdfs_incoming_settle(in);
+	tdfs_incoming_commit_remaining(in);
 	cr_expect_eq(world.commits, 0, "never committed by itself");
 	cr_expect_eq(rename_it(7, "a", "b"), 0);
 	cr_expect_eq(world.commits, 1);
@@ -598,7 +598,7 @@ Test(incoming_names, at_the_end)
 	tdfs_incoming_close(in);
 	release(closed);
 	cr_expect_eq(flush(7, open), EIO, "nobody may hear the answer");
-	tdfs_incoming_settle(in);
+	tdfs_incoming_commit_remaining(in);
 	cr_expect_str_eq(world.committed, "x\n");
 	cr_expect_not_null(strstr(world.logged, "d: not committed"));
 	release(twice);
