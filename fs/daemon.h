@@ -23,15 +23,15 @@ struct tdfs_passthrough;
 struct tdfs_gate;
 
 struct tdfs {
-	tdl_table *table;
-	const struct tdfs_options *options;
-	struct fuse_session *session;
-	struct tdfs_tree *tree;
-	struct tdfs_buffers *buffers;
-	struct tdfs_readers *readers;
-	struct tdfs_passthrough *passthrough;
-	struct tdfs_gate *gate;
-	struct tdfs_incoming *incoming; /* NULL: incoming/ is empty and read-only */
+	tdl_table *table;		      /* what is mounted */
+	const struct tdfs_options *options;   /* what the command line asked for */
+	struct fuse_session *session;	      /* libfuse's */
+	struct tdfs_tree *tree;		      /* names and attributes of all that is read-only */
+	struct tdfs_buffers *buffers;	      /* room for replies to reads */
+	struct tdfs_readers *readers;	      /* open files of versions */
+	struct tdfs_passthrough *passthrough; /* data files that the kernel reads by itself */
+	struct tdfs_gate *gate;		      /* keeps threads free of incoming/ */
+	struct tdfs_incoming *incoming;	      /* NULL: incoming/ is empty and read-only */
 };
 
 /*

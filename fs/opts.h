@@ -15,7 +15,9 @@ enum tdfs_access {
 
 /* Attributes that are shown instead of those of the table's directory. */
 struct tdfs_shown {
-	bool has_uid, has_gid, has_umask;
+	bool has_uid;	/* `uid` is shown */
+	bool has_gid;	/* `gid` is shown */
+	bool has_umask; /* `umask` is taken off 0555 and 0444 */
 	uid_t uid;
 	gid_t gid;
 	mode_t umask;
@@ -23,16 +25,16 @@ struct tdfs_shown {
 
 /* What the command line asks for. Strings are owned. */
 struct tdfs_options {
-	char *table;	  /* as given */
-	char *mountpoint; /* as given */
-	bool help;
-	bool show_version;
-	bool foreground;
-	bool debug;
-	bool single_threaded;
-	bool read_only;
-	bool auto_unmount;
-	bool remount;	  /* change the flags of what is mounted */
+	char *table;	      /* as given */
+	char *mountpoint;     /* as given */
+	bool help;	      /* only print the usage */
+	bool show_version;    /* only print the versions */
+	bool foreground;      /* do not detach */
+	bool debug;	      /* libfuse prints every request; implies foreground */
+	bool single_threaded; /* one thread answers requests */
+	bool read_only;	      /* incoming/ is empty, nothing is created */
+	bool auto_unmount;    /* fusermount3 unmounts when the daemon dies */
+	bool remount;	      /* change the flags of what is mounted */
 	const char *fact; /* the first of the kernel's own words in /proc/mounts (fd=, rootmode=),
 			   * which are allowed with remount only; NULL: none */
 	char *version;	  /* show this one alone, which makes it read_only; NULL: all of them */
@@ -45,8 +47,8 @@ struct tdfs_options {
 	char *fsname;		 /* NULL: the table's absolute path */
 	char *subtype;		 /* NULL: tinydeltafs */
 	char *log;		 /* the file for messages; NULL: syslog */
-	char *flags; /* generic mount flags, separated by commas, escaped for libfuse; "" none */
-	char *remount_flags; /* the same and those that libfuse does not know, in their order */
+	char *flags; /* generic mount flags, separated by commas, escaped for libfuse; "": none */
+	char *remount_flags; /* remount: all flags, also those that libfuse does not know */
 };
 
 #define TDFS_MAX_READ (1u << 20) /* of one request; a buffer's size */

@@ -186,17 +186,18 @@ static int collect_files(struct data *data)
 
 /* What reading a data file through came to. */
 struct content {
-	const uint32_t *blocks; /* what the log says of each; NULL: nothing */
-	const uint32_t *lines;	/* and of the newlines in each */
-	uint64_t wrong;		/* the first byte of the first block that is not so */
-	uint64_t miscounted;	/* and of the first one that has another number of newlines */
-	bool is_wrong, is_miscounted;
-	uint64_t bytes;
-	uint32_t crc;
-	char last;
-	uint64_t rows;
-	int rows_result; /* of the scanner */
-	tdl_error rows_error;
+	const uint32_t *blocks; /* the CRC-32C of each, as the log says; NULL: it does not */
+	const uint32_t *lines;	/* the newlines in each, as the log says; NULL: it does not */
+	bool is_wrong;		/* some block has another CRC-32C */
+	uint64_t wrong;		/* is_wrong: offset of the first such block */
+	bool is_miscounted;	/* some block has another number of newlines */
+	uint64_t miscounted;	/* is_miscounted: offset of the first such block */
+	uint64_t bytes;		/* read */
+	uint32_t crc;		/* CRC-32C of them */
+	char last;		/* the last of them */
+	uint64_t rows;		/* in them */
+	int rows_result;	/* 0, or what the rows are refused with */
+	tdl_error rows_error;	/* where that is not 0 */
 };
 
 static int forget_rows(void *context, const char *bytes, size_t n, bool verbatim, tdl_error *error)

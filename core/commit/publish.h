@@ -7,15 +7,15 @@
 
 /* A data file that is complete and durable under its staged name, to be published. */
 typedef struct tdl__part {
-	int dir;		/* of the staged name */
-	const char *name;	/* the staged name */
-	const char *folder;	/* that it is in, for messages */
-	char hex[TDL__HEX_MAX]; /* of its name as a data file */
-	uint64_t size;
-	uint64_t num_records;
-	tdl__sums sums;		  /* borrowed from who made it */
-	const tdl_schema *schema; /* that its rows were checked against */
-	bool lost;		  /* committed, and its data file is gone */
+	int dir;		  /* the folder that its staged name is in */
+	const char *name;	  /* the staged name; borrowed */
+	const char *folder;	  /* the name of `dir`, for messages; borrowed */
+	char hex[TDL__HEX_MAX];	  /* the digits of its name as a data file */
+	uint64_t size;		  /* in bytes */
+	uint64_t num_records;	  /* rows */
+	tdl__sums sums;		  /* borrowed from the validator */
+	const tdl_schema *schema; /* the one that its rows were checked against; borrowed */
+	bool lost;		  /* out: committed, but its data file is gone */
 } tdl__part;
 
 /* In the staged name of a part in place of the dash before the name it was staged under: the mark

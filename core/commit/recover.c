@@ -15,18 +15,18 @@
 #include "util/escape.h"
 
 struct recovery {
-	tdl_staging *staging;
+	tdl_staging *staging; /* where the files go; borrowed */
 	void (*recovered)(void *context, tdl_staged *file, const tdl_left *left);
-	void *context;
-	unsigned busy;
-	tdl__added added;
-	int from;     /* the dead folder, */
-	uid_t owner;  /* whose it is, */
-	char **names; /* and what is in it */
+	void *context;	  /* of recovered() */
+	unsigned busy;	  /* folders whose processes live */
+	tdl__added added; /* which parts some commit names */
+	int from;	  /* the dead folder that is being emptied */
+	uid_t owner;	  /* its owner */
+	char **names;	  /* what is in it; owned */
 	size_t count, cap;
-	bool by_hand; /* it may be another user's */
+	bool by_hand; /* at a user's request: the folder may be another user's */
 	tdl_error *error;
-	int result;
+	int result; /* the first failure, or 0 */
 };
 
 static int open_leftover(const struct recovery *recovery, const char *name, int *fd,

@@ -15,9 +15,9 @@
 #define TDL__LOCK_NAME "_writers.lock"
 
 struct tdl__table_lock {
-	int file;   /* -1: none is held, */
-	int why;    /* for this reason: no locks on this file system, or not for this user */
-	int dir;    /* the table's directory, or -1 */
+	int file; /* the lock file; -1: not held */
+	int why;  /* file -1: the errno, as this file system has no locks, or none for this user */
+	int dir;  /* the table's directory, locked too; -1: not */
 	bool asked; /* others were asked to give way */
 };
 #define TDL__TABLE_UNLOCKED ((struct tdl__table_lock){ -1, 0, -1, false })

@@ -19,47 +19,51 @@ static inline uint64_t tdl__block_count(uint64_t size)
 
 /* What a commit says of a data file's bytes. */
 typedef struct tdl__sums {
-	bool has_crc;
-	uint32_t crc;		/* CRC-32C of all of them */
-	const uint32_t *blocks; /* and of each block; NULL: unsaid */
+	bool has_crc;		/* `crc` is said; else nothing is */
+	uint32_t crc;		/* CRC-32C of all bytes */
+	const uint32_t *blocks; /* CRC-32C of each block; NULL: unsaid */
 	const uint32_t *rows;	/* how many newlines are in each block; NULL: unsaid */
 } tdl__sums;
 
 /* What a commit adds or removes. */
 typedef struct tdl__action {
-	bool is_add;
-	bool no_change; /* says "dataChange":false: rows were moved, none came or went */
-	bool has_crc, has_blocks, has_rows; /* none without those before it */
-	uint32_t crc;			    /* CRC-32C of the data file's bytes */
-	size_t path;			    /* where in the commit's strings; NUL-terminated */
-	size_t path_length;
-	uint64_t size;
-	uint64_t num_records;
-	size_t blocks, rows; /* where in strings: a uint32_t for each block, aligned */
+	bool is_add;	      /* else it is a remove */
+	bool no_change;	      /* says "dataChange":false: rows were moved, none came or went */
+	bool has_crc;	      /* `crc` is said */
+	bool has_blocks;      /* `blocks` is said; only with has_crc */
+	bool has_rows;	      /* `rows` is said; only with has_blocks */
+	uint32_t crc;	      /* CRC-32C of the data file's bytes */
+	size_t path;	      /* offset in the commit's strings, NUL-terminated */
+	size_t path_length;   /* in bytes */
+	uint64_t size;	      /* of the data file; an add's */
+	uint64_t num_records; /* its rows; an add's */
+	size_t blocks;	      /* offset in strings: the CRC-32C of each block, aligned */
+	size_t rows;	      /* offset in strings: a uint32_t of rows in each block, aligned */
 } tdl__action;
 
 /* One commit, as read from the log. Zeroed to start with; tdl__commit_clear() keeps its memory
  * for the next one, tdl__commit_free() does not. */
 typedef struct tdl__commit {
-	bool has_info;
-	int64_t timestamp;
-	int64_t read_version; /* -1: null */
-	size_t operation;     /* where in strings */
-	size_t others;	      /* what its members add to the version's record */
-	bool ours;	      /* its commitInfo says that this library wrote it */
-	bool checked;	      /* its commitInfo, on the first line, promises what follows: */
-	uint64_t promised_lines;
-	uint32_t promised_crc;
-	size_t covered;	   /* bytes of the first line that the promise covers too; 0: none */
-	bool chained;	   /* its commitInfo names the commit that it was built on, */
-	int64_t previous;  /* by the CRC-32C of that one's file; -1: there was none */
-	uint32_t file_crc; /* CRC-32C of the whole commit file; by the log, as is */
-	uint32_t stamp;	   /* tdl__log_stamp() of the file */
-	tdl__action *actions;
-	size_t count, cap;
-	tdl_schema *schema; /* of its last metaData, or NULL */
-	size_t table_id;    /* where in strings, if schema */
-	tdl__text strings;
+	bool has_info;		 /* it has a commitInfo; the members up to `previous` are its */
+	int64_t timestamp;	 /* ms since 1970 */
+	int64_t read_version;	 /* -1: null */
+	size_t operation;	 /* offset in strings */
+	size_t others;		 /* what its members add to the version's record */
+	bool ours;		 /* it says that this library wrote the commit */
+	bool checked;		 /* on the first line, it promises the next two */
+	uint64_t promised_lines; /* how many lines follow */
+	uint32_t promised_crc;	 /* CRC-32C of them, and of what `covered` says */
+	size_t covered;		 /* bytes of the first line that promised_crc covers; 0: none */
+	bool chained;		 /* it names the commit that this one was built on */
+	int64_t previous;	 /* chained: the CRC-32C of that one's file; -1: there was none */
+	uint32_t file_crc;	 /* CRC-32C of the whole commit file; set by the log */
+	uint32_t stamp;		 /* tdl__log_stamp() of the file; set by the log */
+	tdl__action *actions;	 /* owned, in the order of the file */
+	size_t count;		 /* of actions */
+	size_t cap;		 /* actions allocated */
+	tdl_schema *schema;	 /* owned; of its last metaData. NULL: it has none */
+	size_t table_id;	 /* schema: offset in strings */
+	tdl__text strings;	 /* what the offsets are in */
 } tdl__commit;
 
 void tdl__commit_clear(tdl__commit *commit);

@@ -32,8 +32,8 @@
 
 /* A data file's name: a UUID for part-<32 hex>.jsonl, else the path itself. */
 typedef struct tdl__file_key {
-	uint8_t id[16];
-	const char *named; /* NULL: the id counts */
+	uint8_t id[16];	   /* the UUID; `named` NULL */
+	const char *named; /* borrowed: the path; NULL: the id counts */
 } tdl__file_key;
 
 #define TDL__FILE_HAS_CRC   1u	/* its commit gave a checksum */
@@ -49,28 +49,29 @@ typedef struct tdl__list {
 } tdl__list;
 
 typedef struct tdl__named_file {
-	uint64_t index;
-	char *path;
+	uint64_t index; /* of the file */
+	char *path;	/* owned */
 } tdl__named_file;
 
 /* The checksums of a file's blocks, and their rows behind them. */
 typedef struct tdl__blocks {
-	uint64_t index;
-	uint64_t at;	   /* where they would be if those of all files were in one array */
-	uint32_t *numbers; /* never move while the list lives */
-	bool shared; /* they are another file's too, which stands before this one and frees them */
+	uint64_t index;	   /* of the file */
+	uint64_t at;	   /* where the numbers would be if those of all files were in one array */
+	uint32_t *numbers; /* never moved while the list lives */
+	bool shared;	   /* an earlier file has the same numbers, and frees them */
 } tdl__blocks;
 
 typedef struct tdl__filelist {
-	size_t count;
-	uint8_t (*ids)[16];
-	uint64_t *ends;	   /* running sum of sizes, this file included */
-	uint64_t *records; /* running sum of rows, likewise */
-	uint32_t *crcs;
-	uint8_t *flags;
-	size_t ids_cap, ends_cap, records_cap, crcs_cap, flags_cap;
+	/* One element a file. */
+	size_t count;	    /* files */
+	uint8_t (*ids)[16]; /* their UUIDs; zero for a named one */
+	uint64_t *ends;	    /* running sum of sizes, this file included */
+	uint64_t *records;  /* running sum of rows, this file included */
+	uint32_t *crcs;	    /* CRC-32C; with TDL__FILE_HAS_CRC */
+	uint8_t *flags;	    /* TDL__FILE_... */
+	size_t ids_cap, ends_cap, records_cap, crcs_cap, flags_cap; /* elements allocated */
 
-	tdl__list *lists;
+	tdl__list *lists; /* in the order they were started */
 	size_t list_count, list_cap;
 
 	tdl__named_file *named; /* sorted by index */
@@ -84,8 +85,9 @@ typedef struct tdl__filelist {
 	/* Files with a checksum by name and size: open addressing, index + 1, 0 free. Made when it
 	 * is first needed, of the files before `hashed`. */
 	uint64_t *slots;
-	size_t slot_count, slots_used;
-	uint64_t hashed;
+	size_t slot_count; /* a power of two, or 0 */
+	size_t slots_used; /* that are not free */
+	uint64_t hashed;   /* files before this index are in it */
 } tdl__filelist;
 
 void tdl__filelist_free(tdl__filelist *files);

@@ -17,15 +17,15 @@
 
 /* 48 bytes a version. */
 typedef struct tdl__version {
-	int64_t timestamp;
-	int64_t read_version;
-	uint64_t record_end; /* where its record ends in history.jsonl */
-	uint32_t list;
-	uint32_t files;
-	uint32_t operation; /* index into operations */
-	uint32_t meta;	    /* index into metas */
-	uint32_t crc;	    /* CRC-32C of its commit file, as it was replayed */
-	uint32_t stamp;	    /* of that file, as it was when last compared with that */
+	int64_t timestamp;    /* as its commit says, ms since 1970 */
+	int64_t read_version; /* as its commit says; -1: null */
+	uint64_t record_end;  /* offset of the end of its record in history.jsonl */
+	uint32_t list;	      /* which list of `files` it is a prefix of */
+	uint32_t files;	      /* length of that prefix */
+	uint32_t operation;   /* index into operations */
+	uint32_t meta;	      /* index into metas */
+	uint32_t crc;	      /* CRC-32C of its commit file, as it was replayed */
+	uint32_t stamp;	      /* tdl__log_stamp() of that file when it last had this crc */
 } tdl__version;
 
 /* A table's metadata from some version on. */
@@ -49,14 +49,14 @@ struct tdl__history {
 	struct timespec changed;    /* own: the mtime of _delta_log after that */
 	unsigned turn;		    /* which probe far beyond the head comes next */
 	pthread_rwlock_t lock;	    /* guards all below */
-	tdl__version *versions;
-	size_t count, cap; /* the head is count - 1 */
-	char **operations;
+	tdl__version *versions;	    /* by number; the head is count - 1 */
+	size_t count, cap;
+	char **operations; /* each that was ever named, once */
 	size_t operation_count, operation_cap;
-	tdl__meta **metas;
+	tdl__meta **metas; /* each metaData that was ever current; never freed before the history */
 	size_t meta_count, meta_cap;
-	tdl__times times;
-	tdl__filelist files;
+	tdl__times times;    /* which version was the newest when */
+	tdl__filelist files; /* the data files of all versions */
 	uint64_t copies_max; /* no list is copied that would make `files` longer than this */
 
 	/* Positions in the newest list by key: open addressing, position + 1, 0 free. */
@@ -64,14 +64,14 @@ struct tdl__history {
 	size_t slot_count;
 
 	/* Where the log cannot be followed any further. */
-	bool damaged;
-	bool unreadable; /* since a commit could not be read: that may pass */
-	bool replaced;	 /* since the log's folder has lost its name: until it is back */
-	bool rewritten;	 /* since versions that were shown are not in it any more: for good */
-	size_t shown;	 /* versions before it was */
-	tdl_error damage;
+	bool damaged;	  /* it cannot, for the reason in `damage` */
+	bool unreadable;  /* damaged: an I/O error, which may pass */
+	bool replaced;	  /* damaged: the log's folder has lost its name, and may get it back */
+	bool rewritten;	  /* damaged for good: versions that were shown are gone from the log */
+	size_t shown;	  /* rewritten: so many versions were shown before */
+	tdl_error damage; /* what readers of later versions are told */
 	struct stat damage_stat; /* of the commit file, to notice a repair; st_ino 0: no file */
-	int64_t *past_gap;	 /* existing versions from there on, sorted */
+	int64_t *past_gap;	 /* versions from there on whose files exist, sorted */
 	size_t past_gap_count;
 };
 

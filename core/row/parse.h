@@ -68,21 +68,20 @@ extern const char tdl__row_end[];
 #define TDL__UNKNOWN_SHOWN 8
 
 struct tdl__row {
-	const tdl_schema *schema;
-	size_t count; /* of columns */
-	struct tdl__column_key *column_keys;
-	char *texts; /* all the columns' `whole` */
-	size_t texts_length;
-	struct tdl__value *values;   /* by column */
-	size_t *order;		     /* which column the last row had at each place */
-	char *name;		     /* room for a key without its escapes */
-	size_t name_room;	     /* longer keys belong to no column */
-	bool stored_form;	     /* of the row parsed last: it is as it would be stored */
-	bool splits;		     /* of it: a value has the rewrite TDL__SPLITS */
-	struct tdl__row_error error; /* of the row refused last */
-	/* Its unknown keys: the first of them, with their quotes, and how many in all. */
-	tdl__span unknown[TDL__UNKNOWN_SHOWN];
-	size_t unknown_count;
+	const tdl_schema *schema;	       /* borrowed */
+	size_t count;			       /* of columns */
+	struct tdl__column_key *column_keys;   /* by column */
+	char *texts;			       /* all the columns' `whole`, one after the other */
+	size_t texts_length;		       /* of `texts` */
+	struct tdl__value *values;	       /* by column; of the row parsed last, in its line */
+	size_t *order;			       /* the column that the last row had at each place */
+	char *name;			       /* room for a key without its escapes */
+	size_t name_room;		       /* of `name`; longer keys belong to no column */
+	bool stored_form;		       /* the row parsed last is as it would be stored */
+	bool splits;			       /* one of its values has the rewrite TDL__SPLITS */
+	struct tdl__row_error error;	       /* why the last refused row was refused */
+	tdl__span unknown[TDL__UNKNOWN_SHOWN]; /* its first unknown keys, with their quotes */
+	size_t unknown_count;		       /* all its unknown keys */
 };
 
 /* False: no memory. The schema must outlive it. */

@@ -11,20 +11,21 @@
 
 /* An open table. Constant after it was opened, but for what has a lock of its own. */
 struct tdl_table {
-	atomic_uint refs; /* the owner's, and one a snapshot */
-	unsigned flags;
-	char *path;
-	int dir, log_dir;
-	char *id;
-	tdl__history history;
-	tdl__filecache files;
-	size_t indexed;	   /* versions that the index covers */
-	size_t covered;	   /* versions that came from it when the table was opened */
-	int64_t replay_ms; /* how long the rest took to replay when it was opened */
-	bool replayed;	   /* made by tdl__table_replayed(): reads and writes no index */
-	pthread_mutex_t verifying;
-	size_t verified;   /* under it: commits that this pass of tdl_table_verify_log() saw */
-	bool verifies_all; /* under it: what the index covered was compared once already */
+	atomic_uint refs;	    /* the owner's, and one a snapshot */
+	unsigned flags;		    /* TDL_OPEN_... */
+	char *path;		    /* as it was opened; owned */
+	int dir;		    /* the table's directory */
+	int log_dir;		    /* _delta_log */
+	char *id;		    /* as version 0 has it, "" where that cannot be read; owned */
+	tdl__history history;	    /* has locks of its own */
+	tdl__filecache files;	    /* has a lock of its own */
+	size_t indexed;		    /* versions that the index on disk covers */
+	size_t covered;		    /* versions that came from it when the table was opened */
+	int64_t replay_ms;	    /* how long the others took to replay then */
+	bool replayed;		    /* made by tdl__table_replayed(): reads and writes no index */
+	pthread_mutex_t verifying;  /* guards the next two */
+	size_t verified;	    /* commits that this pass of tdl_table_verify_log() saw */
+	bool verifies_all;	    /* what the index covered was compared once already */
 	pthread_mutex_t publishing; /* one commit at a time takes the next version number */
 };
 

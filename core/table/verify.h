@@ -19,8 +19,9 @@
 typedef struct tdl__identity {
 	dev_t device;
 	ino_t inode;
-	off_t size;
-	struct timespec modified, changed;
+	off_t size;		  /* in bytes */
+	struct timespec modified; /* mtime */
+	struct timespec changed;  /* ctime */
 } tdl__identity;
 
 /* So many blocks of a file are compared by one thread each; threads beyond that wait for none. */
@@ -29,25 +30,25 @@ typedef struct tdl__identity {
 /* Memory for reading what is not wanted, kept for the next one: the system's would have to be made
  * anew each time. Shared by the files of a table. */
 typedef struct tdl__spares {
-	pthread_mutex_t lock;
-	void *buffers[8]; /* under the lock */
-	unsigned count;	  /* under the lock */
+	pthread_mutex_t lock; /* guards the rest */
+	void *buffers[8];     /* owned, each of one slice */
+	unsigned count;	      /* of buffers */
 } tdl__spares;
 
 void tdl__spares_init(tdl__spares *spares);
 void tdl__spares_free(tdl__spares *spares);
 
 typedef struct tdl__verify {
-	tdl__spares *spares; /* borrowed */
-	uint64_t size;	     /* as the log says */
-	tdl__sums sums;	     /* has_crc; borrowed */
-	pthread_mutex_t lock;
-	pthread_cond_t idle;
-	tdl__identity was; /* under the lock: what the file was when blocks were compared */
-	uint64_t *checked; /* under the lock: a bit for each block */
-	uint64_t left;	   /* under the lock: blocks that have none */
-	uint64_t busy[TDL__BUSY_MAX]; /* under the lock: blocks that are being compared, */
-	unsigned busy_count;	      /* and how many */
+	tdl__spares *spares;	      /* borrowed */
+	uint64_t size;		      /* as the log says */
+	tdl__sums sums;		      /* has_crc; borrowed */
+	pthread_mutex_t lock;	      /* guards all below */
+	pthread_cond_t idle;	      /* a block is not being compared any more */
+	tdl__identity was;	      /* what the file was when blocks were compared */
+	uint64_t *checked;	      /* a bit for each block that was right */
+	uint64_t left;		      /* blocks without that bit */
+	uint64_t busy[TDL__BUSY_MAX]; /* blocks that are being compared */
+	unsigned busy_count;	      /* in `busy` */
 } tdl__verify;
 
 /* Besides 0 and errnos. */
