@@ -40,6 +40,7 @@ static const char usage[] =
 	"\n"
 	"  -o ro               nothing can be dropped, nothing is written\n"
 	"  -o version=VERSION  that version alone, read-only: its directory is the root\n"
+	"  -o list=N           list only the N newest versions; the others open all the same\n"
 	"  -o allow_other      let other users in, as far as the table's modes let them\n"
 	"  -o allow_root       let root in\n"
 	"  -o uid=N,gid=N      show this owner instead of the table's\n"
@@ -179,7 +180,8 @@ static int mount_table(const struct tdfs_options *options, struct tdfs_place *pl
 		tdfs_msg(LOG_ERR, "%s", error.message);
 		goto free_table;
 	}
-	tree = (struct tdfs_tree){ tdfs.table, version, options->shown, "" };
+	tree = (struct tdfs_tree){ tdfs.table,	      version,	     options->shown,
+				   options->has_list, options->list, "" };
 	tdfs_tree_read_zone(&tree);
 	tdfs.tree = &tree;
 	tdfs.buffers = tdfs_buffers_new();

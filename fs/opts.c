@@ -130,9 +130,13 @@ static const struct {
 	int base;
 	uint64_t min, max;
 } numbers[] = {
-	{ "gid", 10, 0, UINT32_MAX - 1 },      { "max_read", 10, MIN_READ, UINT32_MAX },
-	{ "max_threads", 10, 1, MAX_THREADS }, { "read_ahead_kb", 10, 0, MAX_AHEAD },
-	{ "uid", 10, 0, UINT32_MAX - 1 },      { "umask", 8, 0, 0777 },
+	{ "gid", 10, 0, UINT32_MAX - 1 },
+	{ "list", 10, 0, INT64_MAX },
+	{ "max_read", 10, MIN_READ, UINT32_MAX },
+	{ "max_threads", 10, 1, MAX_THREADS },
+	{ "read_ahead_kb", 10, 0, MAX_AHEAD },
+	{ "uid", 10, 0, UINT32_MAX - 1 },
+	{ "umask", 8, 0, 0777 },
 };
 
 static void set_number(struct tdfs_options *options, const char *name, uint64_t value)
@@ -140,6 +144,9 @@ static void set_number(struct tdfs_options *options, const char *name, uint64_t 
 	if (strcmp(name, "gid") == 0) {
 		options->shown.has_gid = true;
 		options->shown.gid = (gid_t)value;
+	} else if (strcmp(name, "list") == 0) {
+		options->has_list = true;
+		options->list = value;
 	} else if (strcmp(name, "max_read") == 0) {
 		options->max_read = value > TDFS_MAX_READ ? TDFS_MAX_READ : (unsigned)value;
 	} else if (strcmp(name, "max_threads") == 0) {
@@ -196,6 +203,10 @@ static int take_value(struct tdfs_options *options, const char *name, const char
 
 	if (text && *value != '\0')
 		return set_text(text, value) == 0 ? 0 : no_memory(why, size);
+	if (strcmp(name, "list") == 0 && strcmp(value, "all") == 0) {
+		options->has_list = false;
+		return 0;
+	}
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 		if (strcmp(numbers[i].name, name) != 0)
 			continue;

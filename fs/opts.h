@@ -39,6 +39,8 @@ struct tdfs_options {
 			   * which are allowed with remount only; NULL: none */
 	char *version;	  /* show this one alone, which makes it read_only; NULL: all of them */
 	struct tdfs_shown shown;
+	bool has_list; /* no more versions than `list` are listed, the newest */
+	uint64_t list;
 	bool no_passthrough;
 	enum tdfs_access access;
 	unsigned max_threads;	 /* at least 1 */

@@ -54,6 +54,7 @@ static const struct known {
 	{ "helper", DROP_VALUE, 0, 0 },
 	{ "iversion", DROP, 0, 0 },
 	{ "lazytime", DROP, 0, 0 },
+	{ "list", PASS_VALUE, 0, 0 },
 	{ "log", PASS_VALUE, 0, 0 },
 	{ "loud", DROP, 0, 0 },
 	{ "mand", DROP, 0, 0 },

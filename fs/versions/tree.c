@@ -637,6 +637,23 @@ static int64_t newest_shown(const struct tdfs_tree *tree)
 	return tdl_table_head(tree->table);
 }
 
+/* The first version that is listed; those behind damage are newer than the newest known. */
+static int64_t first_listed(const struct tdfs_tree *tree)
+{
+	int64_t head = tdl_table_head(tree->table);
+
+	if (!tree->has_list || tree->list > (uint64_t)head)
+		return 0;
+	return tree->list == 0 ? TDFS_VERSION_MAX + 1 : head + 1 - (int64_t)tree->list;
+}
+
+/* Whether a name is listed; not so what holds all versions, where none of them is. */
+static bool is_listed(const struct tdfs_tree *tree, const struct rule *rule)
+{
+	return rule->which != MOMENT &&
+	       !(rule->kind == TDFS_RECORDS && tree->has_list && tree->list == 0);
+}
+
 int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, uint64_t offset,
 		    struct tdfs_entry *entry)
 {
@@ -662,7 +679,7 @@ int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, ui
 			continue;
 		if (rules[i].which == NUMBER) {
 			numbered = &rules[i];
-		} else if (rules[i].which != MOMENT && OFFSET_RULE + i >= offset) {
+		} else if (is_listed(tree, &rules[i]) && OFFSET_RULE + i >= offset) {
 			*entry = (struct tdfs_entry){ .node = { rules[i].kind, 0 },
 						      .next = OFFSET_RULE + i + 1 };
 			if (rules[i].which == SAME)
@@ -676,6 +693,8 @@ int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, ui
 	if (!numbered || offset > OFFSET_VERSION + (uint64_t)TDFS_VERSION_MAX)
 		return 0;
 	version = offset <= OFFSET_VERSION ? 0 : (int64_t)(offset - OFFSET_VERSION);
+	if (version < first_listed(tree))
+		version = first_listed(tree);
 	version = tdl_table_next_version(tree->table, version - 1);
 	if (version < 0 || version > TDFS_VERSION_MAX)
 		return 0;

@@ -68,6 +68,8 @@ struct tdfs_tree {
 	tdl_table *table;
 	int64_t only; /* -1: all of them */
 	struct tdfs_shown shown;
+	bool has_list; /* no more versions than `list` are listed, the newest; looked up are all */
+	uint64_t list;
 	char zone[96]; /* what at/README calls the zone of times that name none */
 };
 
@@ -113,8 +115,8 @@ struct tdfs_entry {
 
 /*
  * The first entry at or after `offset` (0: the first of all, after a look for new commits). Every
- * version that exists all the time between the first and the last call is met exactly once. Returns
- * 1, or 0 at the end.
+ * version that is to be listed and exists all the time between the first and the last call is met
+ * exactly once. Returns 1, or 0 at the end.
  */
 int tdfs_tree_entry(const struct tdfs_tree *tree, struct tdfs_node directory, uint64_t offset,
 		    struct tdfs_entry *entry);

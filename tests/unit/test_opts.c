@@ -105,6 +105,14 @@ Test(opts, values)
 	cr_assert_eq(options.read_ahead_kib, 0);
 	cr_assert_str_eq(options.fsname, "a");
 	cr_assert_str_eq(options.subtype, "b");
+	cr_assert_not(options.has_list);
+	clear();
+	GOOD("t m -o list=12");
+	cr_assert(options.has_list);
+	cr_assert_eq(options.list, 12);
+	clear();
+	GOOD("t m -o list=0,list=all");
+	cr_assert_not(options.has_list);
 	clear();
 	GOOD("t m -o max_read=99999999,fsname=first,fsname=second");
 	cr_assert_eq(options.max_read, TDFS_MAX_READ, "more is not possible");
@@ -184,6 +192,9 @@ Test(opts, refused)
 	BAD("a b -o bogus=1", "unknown option: bogus=1");
 	BAD("a b -o ro=1", "unknown option: ro=1 (did you mean it without a value?)");
 	BAD("a b -o =x", "unknown option: =x");
+	BAD("a b -o list=-1", "option list: \"-1\" is not valid");
+	BAD("a b -o list=", "option list: \"\" is not valid");
+	BAD("a b -o list", "unknown option: list");
 	BAD("a b -o max_threads=0", "option max_threads: \"0\" is not valid");
 	BAD("a b -o max_threads=-1", "option max_threads: \"-1\" is not valid");
 	BAD("a b -o max_threads=2x", "option max_threads: \"2x\" is not valid");
