@@ -492,6 +492,52 @@ TDL_API int tdl_table_vacuum(tdl_table *table, const tdl_vacuum_options *options
 			     void (*found)(void *context, const char *path), void *context,
 			     tdl_error *error);
 
+/* ---- Tags --------------------------------------------------------------------------------- */
+
+/*
+ * A tag is a name for a version: a file _tags/NAME. It can be moved and removed, so it is not a
+ * part of a version or of its history. Names are UTF-8 of at most 200 bytes that mean no version
+ * already (digits, v and digits, latest head first newest next now all), without ~ ^ : @ / and
+ * "..", without control characters, and with no "-" or "." at the beginning. Everything in a
+ * tdl_tag is borrowed for the call that tells of it.
+ */
+typedef struct tdl_tag {
+	const char *name;      /* UTF-8; made safe to print where no tag has such a name */
+	int64_t version;       /* -1: it leads to none, and `why` says the reason */
+	int64_t timestamp;     /* ms, when it was made; -1: unsaid */
+	const char *user_name; /* who made it, as they say; NULL: unsaid */
+	const char *message;   /* NULL: none */
+	const char *why;       /* NULL where it leads to a version */
+} tdl_tag;
+
+/* A zeroed one is right for most. */
+typedef struct tdl_tag_options {
+	size_t size;	       /* sizeof(tdl_tag_options) */
+	const char *user_name; /* who makes it; NULL: unsaid */
+	const char *message;   /* UTF-8; NULL: none */
+	bool replace;	       /* a tag of this name goes to the new version */
+} tdl_tag_options;
+
+/*
+ * Names a version (not TDL_LATEST); `options` may be NULL. When it returns 0 the tag is durable and
+ * seen by everybody, whole; two who make one name at once do not both succeed. Errors: MISUSE (the
+ * name, the message is not UTF-8, a read-only table), EXISTS (there is a tag of this name, and
+ * `replace` was not set), NOT_FOUND (no such version), CORRUPT (it cannot be read), LIMIT (more
+ * than 64 KiB to store), IO (EAGAIN: a vacuum held the table all the time; after "tagged, but" it
+ * is there, perhaps not durably), NOMEM.
+ */
+TDL_API int tdl_table_tag(tdl_table *table, const char *name, int64_t version,
+			  const tdl_tag_options *options, tdl_error *error);
+/* Removes a tag, whatever it leads to. Errors: as above; NOT_FOUND (no such tag). */
+TDL_API int tdl_table_untag(tdl_table *table, const char *name, tdl_error *error);
+
+/*
+ * Calls found(context, tag) for each tag, sorted by the bytes of their names, until it returns
+ * false; also for what is in the folder and is no tag. Errors: IO, NOMEM.
+ */
+TDL_API int tdl_table_tags(tdl_table *table, bool (*found)(void *context, const tdl_tag *tag),
+			   void *context, tdl_error *error);
+
 /* ---- Checking ----------------------------------------------------------------------------- */
 
 enum tdl_severity {

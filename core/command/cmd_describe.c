@@ -99,7 +99,7 @@ static int run(const struct command *command, char **argv)
 	info = tdl_snapshot_info(snapshot);
 	term_begin(&term, color);
 	if (json) {
-		if (version_print_json(table, info->version, info->table_id, &error) < 0)
+		if (version_print_json(table, info->version, info->table_id, NULL, &error) < 0)
 			return report_error(&error);
 	} else if (term.human) {
 		print_human(info, &term);

@@ -91,6 +91,7 @@ static int run(const struct command *command, char **argv)
 		TERM_OPTION(&color),
 		{ 0 },
 	};
+	struct tag_list tags CLEANUP(tag_list_free) = { 0 };
 	tdl_table *table CLEANUP(free_table) = NULL;
 	struct term term;
 	tdl_error error = { 0 };
@@ -119,6 +120,9 @@ static int run(const struct command *command, char **argv)
 	/* Only a listing of a long log shows that there is more behind a gap. */
 	if (tdl_table_verify_log(table, 0, &error) < 0 && error.code != TDL_ERR_CORRUPT)
 		return report_error(&error);
+	if (tag_list_read(table, &tags, &error) < 0)
+		return report_error(&error);
+	versions.tags = &tags;
 	versions.last = tdl_table_head(table);
 	versions.first = 0;
 	if (versions_between(table, &versions, from, to, &error) < 0 ||

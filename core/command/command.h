@@ -32,7 +32,7 @@ struct command {
 
 extern const struct command command_create, command_append, command_overwrite, command_read,
 	command_describe, command_history, command_diff, command_restore, command_vacuum,
-	command_check, command_recover, command_changes, command_status;
+	command_check, command_recover, command_changes, command_status, command_tag, command_tags;
 
 /* Failures are reported once, as one line "error: ..." on stderr; each returns STATUS_FAILED. */
 int report(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -18,7 +18,7 @@
 static const struct command *const commands[] = {
 	&command_create,   &command_append,  &command_overwrite, &command_read,	   &command_status,
 	&command_describe, &command_history, &command_diff,	 &command_changes, &command_restore,
-	&command_vacuum,   &command_check,   &command_recover,
+	&command_tag,	   &command_tags,    &command_vacuum,	 &command_check,   &command_recover,
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])

@@ -159,7 +159,8 @@ int versions_print_plain(tdl_table *table, const struct versions *versions, tdl_
 	return r;
 }
 
-int version_print_json(tdl_table *table, int64_t version, const char *table_id, tdl_error *error)
+int version_print_json(tdl_table *table, int64_t version, const char *table_id,
+		       const struct tag_list *tags, tdl_error *error)
 {
 	char *json;
 	size_t length;
@@ -172,6 +173,7 @@ int version_print_json(tdl_table *table, int64_t version, const char *table_id, 
 		output_text(",\"tableId\":");
 		output_json_string(table_id);
 	}
+	tag_list_print_json(tags, version);
 	output_bytes("}\n", 2);
 	free(json);
 	return 0;
@@ -183,7 +185,7 @@ int versions_print_json(tdl_table *table, const struct versions *versions, tdl_e
 	int r;
 
 	while ((r = version_next(table, versions, &version, error)) > 0) {
-		r = version_print_json(table, version, NULL, error);
+		r = version_print_json(table, version, NULL, versions->tags, error);
 		if (r < 0)
 			return r;
 	}
@@ -229,6 +231,8 @@ static void add_heads(struct grid *grid, const struct versions *versions, bool m
 		grid_add(grid, BOLD, "%s", rest[i]);
 	if (messages)
 		grid_add(grid, BOLD, "MESSAGE");
+	if (tag_list_any(versions->tags))
+		grid_add(grid, BOLD, "TAGS");
 	if (versions->graph != GRAPH_NONE)
 		grid_add(grid, BOLD, "%s",
 			 versions->graph == GRAPH_BYTES ? "ALL BYTES" : "ALL ROWS");
@@ -291,6 +295,14 @@ static int add_details(struct grid *grid, tdl_table *table, const tdl_version_in
 	return 0;
 }
 
+static void add_tags(struct grid *grid, const struct tag_list *tags, int64_t version)
+{
+	char *names = tag_list_names(tags, version);
+
+	grid_add(grid, YELLOW, "%s", names ? names : "");
+	free(names);
+}
+
 static int add_version(struct grid *grid, tdl_table *table, const struct versions *versions,
 		       const tdl_version_info *info, uint64_t most, bool messages, tdl_error *error)
 {
@@ -309,6 +321,8 @@ static int add_version(struct grid *grid, tdl_table *table, const struct version
 		grid_add(grid, PLAIN, "%" PRIu64, info->num_records);
 		grid_add(grid, PLAIN, "%s", term_time(info->timestamp, text));
 	}
+	if (r == 0 && tag_list_any(versions->tags))
+		add_tags(grid, versions->tags, info->version);
 	if (r == 0 && versions->graph != GRAPH_NONE)
 		grid_bar(grid, style_of(info->operation),
 			 most > 0 ? (double)graphed(versions, info) / (double)most : 0);
@@ -361,7 +375,8 @@ int versions_print(tdl_table *table, const struct versions *versions, const stru
 		r = read_all(table, versions, &whole, error);
 	if (r < 0)
 		return r;
-	columns = (versions->details ? 8 : 5) + whole.messages + (versions->graph != GRAPH_NONE);
+	columns = (versions->details ? 8 : 5) + whole.messages + tag_list_any(versions->tags) +
+		  (versions->graph != GRAPH_NONE);
 	/* Rows and bytes stand to the right. */
 	grid_begin(&grid, term, columns, versions->details ? 1u << 3 | 1u << 4 : 1u << 3);
 	if (versions->details && term->human)

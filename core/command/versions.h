@@ -3,6 +3,7 @@
 #define VERSIONS_H
 
 #include "command.h"
+#include "tag_list.h"
 #include "term.h"
 
 /*
@@ -13,6 +14,7 @@ struct versions {
 	/* Patterns as of fnmatch(3) for what a version's commitInfo says; NULL: any. The
 	 * operation's case does not matter. */
 	const char *operation, *user, *source;
+	const struct tag_list *tags; /* to be shown beside them; NULL: none */
 	bool reverse;
 	bool details; /* what it added, who made it and from what */
 	enum {
@@ -48,7 +50,9 @@ int versions_print_plain(tdl_table *table, const struct versions *versions, tdl_
 int versions_print_json(tdl_table *table, const struct versions *versions, tdl_error *error);
 
 /* Prints what tdl_table_version_json() says of a version, and behind that, where no member of a
- * commitInfo can take its place, the table's id where it is not NULL. */
-int version_print_json(tdl_table *table, int64_t version, const char *table_id, tdl_error *error);
+ * commitInfo can take its place, the table's id and, where it has such, its tags, where they are
+ * not NULL. */
+int version_print_json(tdl_table *table, int64_t version, const char *table_id,
+		       const struct tag_list *tags, tdl_error *error);
 
 #endif

@@ -17,6 +17,7 @@
 #include "commit/tablelock.h"
 #include "error.h"
 #include "sys.h"
+#include "table/tags.h"
 
 /* ---- The log ------------------------------------------------------------------------------- */
 
@@ -289,6 +290,33 @@ static int check_leftovers(struct tdl__check *check)
 					 check->table->path);
 }
 
+/* ---- Tags ---------------------------------------------------------------------------------- */
+
+static bool check_tag(void *context, const tdl_tag *tag)
+{
+	char path[1024];
+
+	if (tag->version < 0) {
+		snprintf(path, sizeof path, TDL__TAGS_DIR "/%s", tag->name);
+		tdl__check_problem(context, TDL_SUSPECT, -1, path, 0, "%s", tag->why);
+	}
+	return true;
+}
+
+static int check_tags(struct tdl__check *check)
+{
+	tdl_error why = { 0 };
+	int r = tdl_table_tags(check->table, check_tag, check, &why);
+
+	if (r == TDL_ERR_IO) {
+		tdl__check_problem(check, TDL_SUSPECT, -1, TDL__TAGS_DIR, 0, "%s", why.message);
+		return 0;
+	}
+	if (r < 0 && check->error)
+		*check->error = why;
+	return r;
+}
+
 static void free_table(tdl_table **table)
 {
 	tdl_table_free(*table);
@@ -329,6 +357,8 @@ int tdl_table_check(tdl_table *table, const tdl_check_options *options,
 		check.head = own.version;
 	if (r == 0 && own.version <= check.head)
 		r = tdl__check_data(&check);
+	if (r == 0 && own.version < 0)
+		r = check_tags(&check);
 	if (r == 0 && own.version < 0)
 		r = check_leftovers(&check);
 	return r;

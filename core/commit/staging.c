@@ -134,7 +134,7 @@ static int open_dir(int dir, const char *name, int *fd)
 	return tdl__sys_open(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, fd);
 }
 
-/* Of a folder that is not _incoming yet. */
+/* Of a folder of the table that does not have its name yet. */
 #define INCOMING_TEMP TDL__INCOMING_DIR "."
 
 bool tdl__incoming_is_temp(const char *name)
@@ -146,8 +146,7 @@ bool tdl__incoming_is_temp(const char *name)
 	       tdl__unhex(id, name + n);
 }
 
-/* Makes _incoming under another name: nobody finds it with a mode that it is not to have. */
-static int make_incoming(tdl_table *table, mode_t mode, tdl_error *error)
+int tdl__make_folder(tdl_table *table, const char *name, mode_t mode, tdl_error *error)
 {
 	int fd CLEANUP(tdl__close_at) = -1;
 	char temp[sizeof INCOMING_TEMP + TDL__HEX_MAX] = INCOMING_TEMP;
@@ -161,11 +160,10 @@ static int make_incoming(tdl_table *table, mode_t mode, tdl_error *error)
 	r = err != 0 ? tdl__cannot_stage(table, err, error)
 		     : tdl__table_set_owner(table, fd, mode, error);
 	if (r == 0) {
-		err = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR, false);
+		err = tdl__sys_rename(table->dir, temp, table->dir, name, false);
 		/* An empty one that another made just now gives way: its maker looks again. */
 		if (err == EINVAL || err == ENOSYS || err == EOPNOTSUPP)
-			err = tdl__sys_rename(table->dir, temp, table->dir, TDL__INCOMING_DIR,
-					      true);
+			err = tdl__sys_rename(table->dir, temp, table->dir, name, true);
 		if (err == 0)
 			return 0;
 		if (err != EEXIST && err != ENOTEMPTY)
@@ -189,7 +187,7 @@ static int open_incoming_dir(tdl_table *table, int *fd, tdl_error *error)
 	mode = (dir.st_mode & 02777) | S_ISVTX;
 	err = open_dir(table->dir, TDL__INCOMING_DIR, &got);
 	if (err == ENOENT) {
-		r = make_incoming(table, mode, error);
+		r = tdl__make_folder(table, TDL__INCOMING_DIR, mode, error);
 		if (r < 0)
 			return r;
 		err = open_dir(table->dir, TDL__INCOMING_DIR, &got);

@@ -15,6 +15,10 @@
  * the hex being those of the data file it is to become.
  */
 
+/* Makes a folder of the table, under another name first: nobody finds it with a mode that it is not
+ * to have. One that is there already is not a failure. Errors: IO, NOMEM. */
+int tdl__make_folder(tdl_table *table, const char *name, mode_t mode, tdl_error *error);
+
 /* A process's folder. */
 struct tdl_staging {
 	tdl_table *table;		/* borrowed */

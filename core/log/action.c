@@ -509,7 +509,8 @@ bool tdl__path_safe(const char *path)
 			return false;
 		/* _incoming/ holds other users' uncommitted files; _delta_log/ is not data. */
 		if (at == path && ((n == 10 && memcmp(at, "_delta_log", n) == 0) ||
-				   (n == 9 && memcmp(at, "_incoming", n) == 0)))
+				   (n == 9 && memcmp(at, "_incoming", n) == 0) ||
+				   (n == 5 && memcmp(at, "_tags", n) == 0)))
 			return false;
 		if (*slash == '\0')
 			return true;

@@ -14,6 +14,7 @@
 #include "error.h"
 #include "log/revision.h"
 #include "sys.h"
+#include "table/tags.h"
 #include "util/escape.h"
 #include "util/search.h"
 
@@ -371,14 +372,32 @@ static int find_number(tdl_table *table, int64_t number, int64_t back, const cha
 			 tdl_table_head(table));
 }
 
-static int find_tag(tdl_table *table, const tdl__revision *revision, tdl_error *error)
+/* The version that a tag says, which need not be there. */
+static int find_tag(tdl_table *table, const tdl__revision *revision, int64_t *version,
+		    tdl_error *error)
 {
-	char shown[TDL__TAG_MAX + 1];
+	char name[TDL__TAG_MAX + 1], shown[TDL__TAG_MAX * 4 + 1];
+	tdl__tag tag CLEANUP(tdl__tag_clear) = { 0 };
+	int dir CLEANUP(tdl__close_at) = -1;
+	tdl_error why = { 0 };
+	int r;
 
-	return tdl__fail(error, TDL_ERR_NOT_FOUND,
-			 "no such tag: %s (%s has versions 0 to %" PRId64 ")",
-			 tdl__printable(shown, sizeof shown, revision->tag, revision->tag_length),
-			 table->path, tdl_table_head(table));
+	memcpy(name, revision->tag, revision->tag_length);
+	name[revision->tag_length] = '\0';
+	tdl__printable(shown, sizeof shown, name, revision->tag_length);
+	r = tdl__tags_open(table, &dir, &why);
+	if (r == 0)
+		r = tdl__tag_read(table, dir, name, &tag, &why);
+	if (r == TDL_ERR_NOT_FOUND)
+		return tdl__fail(error, r, "no such tag: %s (%s has versions 0 to %" PRId64 ")",
+				 shown, table->path, tdl_table_head(table));
+	if (r == TDL_ERR_CORRUPT)
+		return tdl__fail(error, r, "the tag %s of %s %s", shown, table->path, why.message);
+	if (r < 0 && error)
+		*error = why;
+	else if (r == 0)
+		*version = tag.version;
+	return r;
 }
 
 int tdl_table_find_version(tdl_table *table, const char *text, int64_t *version, tdl_error *error)
@@ -392,9 +411,11 @@ int tdl_table_find_version(tdl_table *table, const char *text, int64_t *version,
 	if (r < 0)
 		return r;
 	found = revision.number;
-	if (revision.kind == TDL__REVISION_TAG)
-		return find_tag(table, &revision, error);
-	if (revision.kind != TDL__REVISION_NUMBER) {
+	if (revision.kind == TDL__REVISION_TAG) {
+		r = find_tag(table, &revision, &found, error);
+		if (r < 0)
+			return r;
+	} else if (revision.kind != TDL__REVISION_NUMBER) {
 		r = tdl__history_refresh(&table->history, error);
 		if (r < 0 && r != TDL_ERR_CORRUPT)
 			return r;

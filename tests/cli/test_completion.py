@@ -13,7 +13,7 @@ from harness import SOURCE, TestCase
 
 COMMANDS = (
     *("create", "append", "overwrite", "read", "status", "describe", "history", "diff", "changes"),
-    *("restore", "vacuum", "check", "recover"),
+    *("restore", "tag", "tags", "vacuum", "check", "recover"),
 )
 TOPICS = ("versions", "times", "incoming")
 OPTION = r"(?m)^  (?:-[a-z], )?(--[a-z-]+)"

@@ -8,7 +8,7 @@ from harness import SOURCE, TestCase
 
 COMMANDS = (
     *("create", "append", "overwrite", "read", "status", "describe", "history", "diff", "changes"),
-    *("restore", "vacuum", "check", "recover"),
+    *("restore", "tag", "tags", "vacuum", "check", "recover"),
 )
 OPTION = r"(?m)^  (?:-[a-z], )?(--[a-z-]+)"
 PAGE = SOURCE / "core" / "command" / "tinydelta.1"

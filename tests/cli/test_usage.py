@@ -10,7 +10,7 @@ from harness import TestCase
 
 COMMANDS = (
     *("create", "append", "overwrite", "read", "status", "describe", "history", "diff", "changes"),
-    *("restore", "vacuum", "check", "recover"),
+    *("restore", "tag", "tags", "vacuum", "check", "recover"),
 )
 
 
@@ -90,8 +90,8 @@ class Usage(TestCase):
         self.misuse("create", "T", says="missing arguments: TABLE NAME:TYPE...")
         nowhere = " (the working directory is in no table)"
         for command in COMMANDS[1:]:
-            operands = {"diff": "TABLE A B", "restore": "TABLE VERSION", "changes": "TABLE [A] [B]"}.get(command, "TABLE")
-            none = "" if command == "diff" else nowhere
+            operands = {"diff": "TABLE A B", "restore": "TABLE VERSION", "changes": "TABLE [A] [B]", "tag": "TABLE NAME [VERSION]"}.get(command, "TABLE")
+            none = "" if command in ("diff", "tag") else nowhere
             self.misuse(command, says=f"missing arguments: {operands}{none}")
         self.misuse("diff", "1", "2", says="missing arguments: TABLE A B" + nowhere)
         self.misuse("history", "T", "U", says="unexpected argument: U")
@@ -189,6 +189,8 @@ class Usage(TestCase):
             },
             "diff": {"color": ("auto", "never")},
             "restore": {"version": (0, 1), "read-version": (0, 1), "message": ("a", "b")},
+            "tag": {"message": ("a", "b")},
+            "tags": {"color": ("auto", "never")},
             "vacuum": {"older-than": (1, 2), "color": ("auto", "never")},
             "recover": {"from": ("a", "b")},
             "changes": {},

@@ -46,7 +46,8 @@ static bool safe(const char *path)
 	while ((part = strsep(&rest, "/"))) {
 		if (strcmp(part, "") == 0 || strcmp(part, ".") == 0 || strcmp(part, "..") == 0)
 			return false;
-		if (first && (strcmp(part, "_delta_log") == 0 || strcmp(part, "_incoming") == 0))
+		if (first && (strcmp(part, "_delta_log") == 0 || strcmp(part, "_incoming") == 0 ||
+			      strcmp(part, "_tags") == 0))
 			return false;
 		first = false;
 	}

@@ -435,6 +435,8 @@ Test(action, safe_paths)
 		"_incoming/x/y",
 		"_delta_log",
 		"_incoming",
+		"_tags",
+		"_tags/x",
 	};
 	static char longest[4097];
 

@@ -170,6 +170,26 @@ class Command(Stopped):
     def test_restore(self):
         self.stop_everywhere(self.before[1], "restore", "--version", "1")
 
+    def test_tag(self):
+        """The old tag or the new one, or with a new name none: never half of one."""
+        for name, before, more in (("new", None, []), ("old", 1, ["--force"])):
+            argv = [harness.program("tinydelta"), "tag", self.scratch / "t", name, "2", *more]
+            if before is not None:
+                self.tinydelta("tag", self.template, name, str(before))
+            self.fresh()
+            calls = self.calls(argv)
+            self.assertIn("fsync", {call for call, _ in calls})
+            for call, count in calls:
+                about = f"tag killed at {call} number {count}"
+                table = self.fresh()
+                result = harness.run(
+                    ["strace", "-o", "/dev/null", "-e", f"trace={call}"]
+                    + ["-e", f"inject={call}:signal=KILL:when={count}", *argv]
+                )
+                tags = dict(line.split("  v") for line in self.tinydelta("tags", table).text.splitlines())
+                self.assertIn(tags.get(name), ("2",) if result.out else ("2", before and str(before)), about)
+                self.check(table, None, False, about)
+
     def test_vacuum(self):
         # Something to remove: a data file of a writer that lost, a commit that never was.
         stray = self.template / ("part-" + "0" * 32 + ".jsonl")
