@@ -511,7 +511,7 @@ void model_renames(const struct process *process, uint64_t ino, const char *to)
 
 	snprintf(renaming, sizeof renaming, "%s", to);
 	was_committed = file && file->committed;
-	had_error_file = file && is_refused(file) && has_error_file(file);
+	had_error_file = file && is_refused(file) && !file->killed && has_error_file(file);
 	if (file && !file->committed && !is_error_file(to))
 		file->incomplete = false;
 }

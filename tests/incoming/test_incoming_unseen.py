@@ -150,9 +150,9 @@ while done < limit and (done == 0 or time.monotonic() < end):
     there, here = os.pipe()
     if os.fork() == 0:
         f = os.open(os.environ["I"] + f"/o{done}", os.O_CREAT | os.O_WRONLY)
+        opener = os.getpid()
         if os.fork() > 0:
             os._exit(0)
-        opener = os.getppid()
         while os.getppid() == opener:
             time.sleep(.001)
         time.sleep(wait)
