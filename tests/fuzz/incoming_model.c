@@ -50,6 +50,7 @@ static unsigned count, rows, newest;
 static uint8_t committed[ROWS];
 static char renaming[32];
 static bool was_committed, had_error_file; /* before the rename or unlink */
+static uint64_t before;			   /* operations in between, then */
 
 /* Error files that went with their file: the user who removed that may remove them too, for a
  * moment, and nobody else sees them. */
@@ -209,16 +210,22 @@ static void resize(struct file *file, size_t size)
 
 /* ---- Error files --------------------------------------------------------------------------- */
 
-static bool is_listed(const char *wanted)
+/* Its inode number; 0: it is not. */
+static uint64_t listed(const char *wanted)
 {
 	uint64_t offset = 0, ino;
 	char name[256];
 
 	while (tdfs_incoming_list(in, &offset, name, &ino)) {
 		if (strcmp(name, wanted) == 0)
-			return true;
+			return ino;
 	}
-	return false;
+	return 0;
+}
+
+static bool is_listed(const char *name)
+{
+	return listed(name) != 0;
 }
 
 static pid_t user_of(const struct process *process)
@@ -510,6 +517,7 @@ void model_renames(const struct process *process, uint64_t ino, const char *to)
 	struct file *file = by_ino(ino);
 
 	snprintf(renaming, sizeof renaming, "%s", to);
+	before = world.nested;
 	was_committed = file && file->committed;
 	had_error_file = file && is_refused(file) && !file->killed && has_error_file(file);
 	if (file && !file->committed && !is_error_file(to))
@@ -533,6 +541,11 @@ void model_renamed(const struct process *process, uint64_t ino, const char *from
 	if (why != 0 && (was_committed || !file->committed || file->code != TDL_ERR_PUBLISHED))
 		return;
 	must(strcmp(file->name, from) == 0 || file->name[0] == '\0', "it had the old name");
+	/* Another's that came while it was committed: it stays, and who renamed cannot see it. */
+	if (file->committed && before != world.nested && listed(to) != 0 && listed(to) != ino) {
+		file->name[0] = '\0';
+		return;
+	}
 	replace(to, file);
 	file->incomplete = file->implicit = false;
 	snprintf(file->name, sizeof file->name, "%s", to);

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import resource
+import signal
 import subprocess
 import time
 
@@ -54,10 +55,19 @@ class Hostile(DropCase):
         self.addCleanup(self.end_children)
 
     def end_children(self):
+        """And theirs, which have no session of their own."""
         for child in self.children:
-            child.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
         for child in self.children:
             child.wait()
+        deadline = time.monotonic() + harness.SOON
+        while self.children and time.monotonic() < deadline:
+            try:
+                os.killpg(self.children[-1].pid, 0)
+                time.sleep(0.02)
+            except ProcessLookupError:
+                self.children.pop()
         self.children.clear()
 
     def begin(self, script, user, **env):
