@@ -158,7 +158,7 @@ static void lose_power_everywhere(void)
 	cr_log_info("%u states", states);
 }
 
-Test(power, lost_at_any_moment, .timeout = 100)
+Test(power, lost_at_any_moment, .timeout = 300)
 {
 	work();
 	lose_power_everywhere();
@@ -166,7 +166,7 @@ Test(power, lost_at_any_moment, .timeout = 100)
 }
 
 /* Where there are no links, a rename publishes. */
-Test(power, lost_at_any_moment_without_links, .timeout = 100)
+Test(power, lost_at_any_moment_without_links, .timeout = 300)
 {
 	faults_fail_op(TDL__OP_LINK, 1, 1000000, EPERM);
 	work();
@@ -175,7 +175,7 @@ Test(power, lost_at_any_moment_without_links, .timeout = 100)
 	crash_free();
 }
 
-Test(power, no_sync_can_be_done_without, .timeout = 100)
+Test(power, no_sync_can_be_done_without, .timeout = 300)
 {
 	work();
 	cr_assert_gt(crash_syncs(), 20);

@@ -93,7 +93,7 @@ static void read_refused(int64_t from, const char *what)
 	cr_assert_eq(taken, before, "%s: nobody noticed", what);
 }
 
-Test(tamper, every_bit_of_every_commit, .timeout = 100)
+Test(tamper, every_bit_of_every_commit, .timeout = 300)
 {
 	for (int64_t version = 0; version < VERSIONS; version++) {
 		size_t n, first;
@@ -375,7 +375,7 @@ static void check_foreign(const char *what)
 	cr_assert_null(escaped, "%s: opened %s", what, escaped);
 }
 
-Test(tamper, foreign_commits, .timeout = 100)
+Test(tamper, foreign_commits, .timeout = 300)
 {
 	copy_tree(golden("tables/foreign"), "f");
 	put("secret", "secret\n");
