@@ -5,6 +5,7 @@ rows are refused, groups are one commit and the killed commit nothing, whatever 
 import contextlib
 import errno
 import os
+import pathlib
 import resource
 import signal
 import subprocess
@@ -55,20 +56,30 @@ class Hostile(DropCase):
         self.addCleanup(self.end_children)
 
     def end_children(self):
-        """And theirs, which have no session of their own."""
-        for child in self.children:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
+        """And theirs: all that is in their sessions."""
+        sessions = {child.pid for child in self.children}
+        deadline = time.monotonic() + BOUND
+        while sessions and time.monotonic() < deadline:
+            living = self.living(sessions)
+            for pid in living:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if not living:
+                break
+            time.sleep(0.02)
         for child in self.children:
             child.wait()
-        deadline = time.monotonic() + harness.SOON
-        while self.children and time.monotonic() < deadline:
-            try:
-                os.killpg(self.children[-1].pid, 0)
-                time.sleep(0.02)
-            except ProcessLookupError:
-                self.children.pop()
         self.children.clear()
+
+    @staticmethod
+    def living(sessions):
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError, IndexError):
+                words = path.read_text().rsplit(")", 1)[1].split()
+                if int(words[3]) in sessions and words[0] not in "ZX":
+                    found.append(int(path.parent.name))
+        return found
 
     def begin(self, script, user, **env):
         """A process that goes on until the test ends; returns the line that it has printed, or

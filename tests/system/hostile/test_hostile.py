@@ -183,7 +183,7 @@ class Siege(others.Hostile):
             if not any(os.environ.get(name) for name in ("ASAN_OPTIONS", "TSAN_OPTIONS")):
                 self.assertLess(rss >> 10, 400)
         # Who waits for a poll cannot be killed before that has ended.
-        self.end_crowd()
+        self.end_children()
         self.right(ROUNDS + 1)
         for name in self.mnt.names("incoming"):
             with contextlib.suppress(FileNotFoundError):
@@ -192,25 +192,6 @@ class Siege(others.Hostile):
         data = self.data(self.root, self.versions(self.root)[-1]).split()
         self.assertNotIn(b'{"i":-7}', data, "killed and stopped writers")
         self.assertEqual(self.mnt.read("latest/data.jsonl").split(), data)
-
-    def end_crowd(self):
-        """Ends the children of our children too: all that is in their sessions."""
-        sessions = {child.pid for child in self.children}
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            found = []
-            for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
-                with contextlib.suppress(OSError, IndexError):
-                    words = path.read_text().rsplit(")", 1)[1].split()
-                    if int(words[3]) in sessions and words[0] not in "ZX":
-                        found.append(int(path.parent.name))
-            if not found:
-                break
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, 9)
-            time.sleep(0.1)
-        self.end_children()
 
 
 for inherited in dir(others.Hostile):
