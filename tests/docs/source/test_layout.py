@@ -95,7 +95,7 @@ class Source(TestCase):
         owners, wanted = {}, {}
         for target in (
             *("core/libtinydelta.so*.p", "core/util/libtinydelta_util.a.p", "core/command/tinydelta.p"),
-            *("fs/tinydeltafs.p", "mount-helper/mount.tinydelta.p"),
+            *("fs/tinydeltafs.p", "fs/incoming/libtdfs_incoming.a.p", "mount-helper/mount.tinydelta.p"),
         ):
             objects = [path for folder in root.glob(target) for path in folder.glob("*.o")]
             self.assertTrue(objects, target)
