@@ -31,6 +31,7 @@ int tdl__history_init(tdl__history *history, tdl__log log, tdl_error *error)
 	pthread_rwlock_init(&history->lock, &attr);
 	pthread_rwlockattr_destroy(&attr);
 	pthread_mutex_init(&history->refreshing, NULL);
+	pthread_mutex_init(&history->listing, NULL);
 	if (!tdl__filelist_start(&history->files)) {
 		tdl__history_free(history);
 		return tdl__fail_nomem(error);
@@ -87,6 +88,7 @@ void tdl__history_free(tdl__history *history)
 	tdl__filelist_free(&history->files);
 	pthread_rwlock_destroy(&history->lock);
 	pthread_mutex_destroy(&history->refreshing);
+	pthread_mutex_destroy(&history->listing);
 }
 
 /* ---- Damage -------------------------------------------------------------------------------- */
@@ -586,7 +588,8 @@ static bool are_next(const int64_t *versions, size_t count, int64_t head)
 	return count == 0 || versions[count - 1] == head + (int64_t)count;
 }
 
-int tdl__history_list_once(tdl__history *history, tdl_error *error)
+/* With the listing mutex held. */
+static int list_log(tdl__history *history, tdl_error *error)
 {
 	int64_t *versions CLEANUP(tdl__free_at) = NULL;
 	int64_t head;
@@ -610,6 +613,17 @@ int tdl__history_list_once(tdl__history *history, tdl_error *error)
 	else
 		r = check_gap(history, error);
 	pthread_mutex_unlock(&history->refreshing);
+	return r;
+}
+
+int tdl__history_list_once(tdl__history *history, tdl_error *error)
+{
+	int r;
+
+	/* Whoever comes while another lists needs no listing of his own. */
+	pthread_mutex_lock(&history->listing);
+	r = list_log(history, error);
+	pthread_mutex_unlock(&history->listing);
 	return r;
 }
 

@@ -43,6 +43,7 @@ struct tdl__history {
 	int table_dir;	  /* borrowed; checked for still holding `log`'s folder. -1: not checked */
 	bool from_index;  /* it began with what an index said, and was not replayed from the log */
 	size_t restamped; /* versions whose stamps in that index were old ones */
+	pthread_mutex_t listing;    /* held by the one that lists the log; before `refreshing` */
 	pthread_mutex_t refreshing; /* held by the one that follows the log; guards the next four */
 	bool listed;		    /* the log was listed once and had nothing behind a gap */
 	bool own;		    /* nobody but us has changed _delta_log since our last commit */
@@ -103,7 +104,7 @@ int tdl__history_refresh_listed(tdl__history *history, tdl_error *error);
  * never done; then a cheap probe, cheaper still where nobody has changed the log's folder since our
  * own last commit. Errors: CORRUPT, IO, NOMEM. */
 int tdl__history_find_gap(tdl__history *history, tdl_error *error);
-/* Lists the log for that where it was never done. */
+/* Lists the log for that where it was never done, or waits for another thread that does it. */
 int tdl__history_list_once(tdl__history *history, tdl_error *error);
 /* The cheap probe alone, for readers. */
 int tdl__history_probe_gap(tdl__history *history, tdl_error *error);

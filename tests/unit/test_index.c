@@ -7,12 +7,18 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "sys.h"
 #include "table/table.h"
 #include "util/crc32c.h"
 #include "util/hash.h"
@@ -555,4 +561,59 @@ Test(index, a_cache_that_others_may_write_is_not_used)
 	cr_assert_eq(tdl_table_open(path, TDL_OPEN_READ_ONLY, &table, NULL), 0);
 	cr_assert_eq(table->indexed, 0);
 	tdl_table_free(table);
+}
+
+static tdl_table *listed_table;
+static pthread_t second;
+static atomic_int listings, second_id;
+
+static void *list_too(void *unused)
+{
+	(void)unused;
+	atomic_store(&second_id, (int)syscall(SYS_gettid));
+	cr_assert_eq(tdl__history_list_once(&listed_table->history, NULL), 0);
+	return NULL;
+}
+
+/* Whether the second thread waits for something. */
+static bool is_waiting(void)
+{
+	char path[64], state = '?';
+	FILE *stat;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&second_id));
+	stat = atomic_load(&second_id) ? fopen(path, "re") : NULL;
+	if (stat) {
+		if (fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
+			state = '?';
+		fclose(stat);
+	}
+	return state == 'S';
+}
+
+/* While the first one lists, the second one comes. */
+static int begin_second(enum tdl__op op, const char *name)
+{
+	(void)name;
+	if (op != TDL__OP_LIST || atomic_fetch_add(&listings, 1) > 0)
+		return 0;
+	cr_assert_eq(pthread_create(&second, NULL, list_too, NULL), 0);
+	while (!is_waiting() && atomic_load(&listings) == 1)
+		sched_yield();
+	return 0;
+}
+
+/* A log of a million versions takes a second to list: the first commit after a mount, which lists
+ * it too, waits for that one instead. */
+Test(index, the_log_is_listed_by_one_thread_at_a_time)
+{
+	make_table(ID);
+	listed_table = open_table();
+	listed_table->history.listed = false; /* as after opening one of a million versions */
+	tdl__sys_hook = begin_second;
+	cr_assert_eq(tdl__history_list_once(&listed_table->history, NULL), 0);
+	pthread_join(second, NULL);
+	tdl__sys_hook = NULL;
+	cr_assert_eq(atomic_load(&listings), 1);
+	tdl_table_free(listed_table);
 }
