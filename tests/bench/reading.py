@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Benchmarks of reading: large versions of one and of many data files, and small ones."""
 
+import json
 import os
 import shutil
 
@@ -204,6 +205,58 @@ def command(bench):
         ", ".join(f"{name} {rate(size, seconds)}" for name, seconds in found.items()),
         ratio(found["cat"], found["tinydelta read"]),
     )
+
+
+def unchecked_table(bench, table):
+    """The same table as a writer leaves it that sums up nothing, with the same data files."""
+
+    def without_sums(line):
+        action = json.loads(line)
+        for body in action.values():
+            for name in ("crc32c", "blocks", "rows", "previous", "actions", "engineInfo"):
+                body.pop(name, None)
+        return json.dumps(action, separators=(",", ":")) + "\n"
+
+    def make(path):
+        (path / "_delta_log").mkdir(parents=True)
+        for commit in table.glob("_delta_log/*.json"):
+            lines = commit.read_text(encoding="utf-8").splitlines()
+            text = "".join(without_sums(line) for line in lines)
+            (path / "_delta_log" / commit.name).write_text(text, encoding="utf-8")
+        for file in data_files(table):
+            os.link(file, path / file.name)
+
+    return bench.kept(f"{table.name}-unchecked", make)
+
+
+def checked(bench):
+    """What it costs that every byte is compared with its checksum before it is handed out."""
+    table = one_file_table(bench)
+    tables = {"compared": table, "not compared": unchecked_table(bench, table)}
+    plain = ["nopassthrough"] if passes_through(bench, table) else []
+    size = data_files(table)[0].stat().st_size
+    program = bench.program("tinydelta")
+    warm(*data_files(table))
+    twice = bench.compare(
+        {n: lambda t=t: read_twice(bench.mount(t, *plain), "v1/data.jsonl") for n, t in tables.items()},
+        rounds=bench.rounds + 2,
+    )
+    command = bench.compare(
+        {n: lambda t=t: timed("sh", "-c", f"{program} read {t} | cat") for n, t in tables.items()},
+        rounds=bench.rounds + 2,
+    )
+    found = {
+        "first read, no passthrough": ({n: [p[0] for p in pairs] for n, pairs in twice.items()}, 0.85),
+        "second read, no passthrough": ({n: [p[1] for p in pairs] for n, pairs in twice.items()}, 0.95),
+        "tinydelta read into a pipe": (command, None),
+    }
+    for what, (seconds, target) in found.items():
+        bench.report(
+            f"{what}, every byte compared: not compared",
+            ", ".join(f"{name} {rate(size, s)}" for name, s in seconds.items()),
+            ratio(seconds["not compared"], seconds["compared"]),
+            target,
+        )
 
 
 # ---- Small versions -----------------------------------------------------------------------------

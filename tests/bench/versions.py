@@ -231,3 +231,22 @@ def commits(bench):
         1.2,
         at_most=True,
     )
+
+
+def first_commit(bench):
+    """The first commit after a mount with the index, which lists the log, and one a moment later."""
+    table, versions = indexed(bench)
+    row = next(table.glob("part-*.jsonl"))
+    seconds = {"at once": [], "later": []}
+    for _ in range(bench.rounds):
+        try:
+            with bench.mount(table) as mounted:
+                seconds["at once"].append(bench.loops("drop", mounted / "incoming", 1, 1, row))
+                seconds["later"].append(bench.loops("drop", mounted / "incoming", 1, 1, row))
+        finally:
+            trim(bench, table, versions)
+    bench.report(
+        f"first commit after a mount of {versions} versions (ms)",
+        ", ".join(f"{name} {median(s) * 1e3:.1f} ms" for name, s in seconds.items()),
+        median(seconds["at once"]) * 1e3,
+    )
