@@ -82,7 +82,7 @@ class Readme(TestCase):
             return [(re.findall("class=[^ ]*", a), t) for a, t in found if not set(t) <= set("█▏▎▍▌▋▊▉")]
 
         drawn = self.ok(["/usr/bin/python3", SOURCE / "tests" / "docs" / "readme" / "picture.py"], timeout=120).text
-        kept = (SOURCE / "tests" / "readme" / "picture.svg").read_text(encoding="utf-8")
+        kept = (SOURCE / "tests" / "docs" / "readme" / "picture.svg").read_text(encoding="utf-8")
         self.assertEqual(texts(drawn), texts(kept))
         xml.dom.minidom.parseString(kept)
 
