@@ -86,53 +86,53 @@ static void cleanup_validator(tdl__validator **validator)
 }
 
 /* Publishes what is staged in `data`, where that is still there. */
-static int publish_staged(tdl_table *table, enum tdl__change change, tdl_staged *data,
-			  tdl__part *part, const tdl_commit_options *options, int64_t *version,
-			  tdl_error *error)
+static int publish_staged(const struct tdl__commit_request *request, tdl_staged *data,
+			  int64_t *version, tdl_error *error)
 {
 	tdl_error why = { 0 };
 	bool again;
-	int r = tdl__publish(table, change, part, -1, options, version, &why);
+	int r = tdl__publish(request, version, &why);
 
 	if (r == TDL_ERR_IO && why.os_error == ENOENT &&
 	    tdl__staged_secure(data, &again, NULL) == 0 && again) {
-		r = finish_file(table, data, part->size, &why);
+		r = finish_file(request->table, data, request->part->size, &why);
 		if (r == 0)
-			r = tdl__publish(table, change, part, -1, options, version, &why);
+			r = tdl__publish(request, version, &why);
 	}
 	if (r < 0 && error)
 		*error = why;
 	return r;
 }
 
-static int write_part(tdl_table *table, tdl_staging *staging, enum tdl_operation operation, int fd,
-		      const char *name, const tdl_commit_options *options, int64_t *version,
-		      tdl_error *error)
+/* Commits the rows that `fd` gives, as a part of which the request does not know yet. */
+static int write_part(struct tdl__commit_request *request, tdl_staging *staging, int fd,
+		      const char *name, int64_t *version, tdl_error *error)
 {
 	tdl__validator *validator CLEANUP(cleanup_validator) = NULL;
-	tdl_commit_options exact = *options;
+	tdl_commit_options exact = *request->options;
 	tdl_version_info head;
 	tdl_staged *file;
 	tdl__part part;
-	int r = refresh_head(table, &head, error);
+	int r = refresh_head(request->table, &head, error);
 
 	if (r < 0)
 		return r;
 	/* An overwrite takes the place of what it saw, not of rows that come while it reads. */
-	if (operation == TDL_OVERWRITE && exact.read_version == TDL_LATEST)
+	if (request->change == TDL__OVERWRITE && exact.read_version == TDL_LATEST)
 		exact.read_version = head.version;
 	validator = tdl__validator_new(staging, NULL, name, head.schema);
 	if (!validator)
 		return tdl__fail_nomem(error);
-	r = tdl__validator_read(validator, fd, options, error);
+	r = tdl__validator_read(validator, fd, request->options, error);
 	if (r == 0)
 		r = tdl__validator_finish(validator, &part, &file, error);
 	if (r == 0)
-		r = finish_file(table, file, part.size, error);
+		r = finish_file(request->table, file, part.size, error);
 	if (r < 0)
 		return r;
-	r = publish_staged(table, operation == TDL_APPEND ? TDL__APPEND : TDL__OVERWRITE, file,
-			   &part, &exact, version, error);
+	request->options = &exact;
+	request->part = &part;
+	r = publish_staged(request, file, version, error);
 	if (part.lost)
 		tdl__validator_keep(validator);
 	return r;
@@ -142,6 +142,11 @@ int tdl_table_write(tdl_table *table, enum tdl_operation operation, int fd, cons
 		    const tdl_commit_options *options, int64_t *version, tdl_error *error)
 {
 	tdl_commit_options own;
+	struct tdl__commit_request request = {
+		.table = table,
+		.change = operation == TDL_APPEND ? TDL__APPEND : TDL__OVERWRITE,
+		.options = &own,
+	};
 	tdl_staging *staging;
 	int r = tdl__commit_options_take(options, &own, error);
 
@@ -149,7 +154,7 @@ int tdl_table_write(tdl_table *table, enum tdl_operation operation, int fd, cons
 		r = tdl_staging_open(table, &staging, error);
 	if (r < 0)
 		return r;
-	r = write_part(table, staging, operation, fd, name, &own, version, error);
+	r = write_part(&request, staging, fd, name, version, error);
 	tdl_staging_free(staging);
 	return r;
 }
@@ -257,59 +262,67 @@ void tdl_staged_cut(tdl_staged *file, uint64_t size)
 	pthread_mutex_unlock(&file->lock);
 }
 
+/* What a validation made. */
+struct validated {
+	tdl__validator *validator; /* owns the data file where that is not the staged file */
+	tdl__part part;
+	tdl_staged *data;
+};
+
 /* Validates a staged file, going on from where its writer got it to. */
 static int validate_staged(tdl_staged *file, const char *name, const tdl_schema *schema,
-			   const atomic_bool *stop, tdl__validator **validator,
-			   const tdl_commit_options *options, tdl__part *part, tdl_staged **data,
-			   tdl_error *error)
+			   const atomic_bool *stop, const tdl_commit_options *options,
+			   struct validated *made, tdl_error *error)
 {
 	int r;
 
 	pthread_mutex_lock(&file->lock);
-	*validator = take_validator(file);
+	made->validator = take_validator(file);
 	pthread_mutex_unlock(&file->lock);
-	if (*validator)
-		tdl__validator_stop_at(*validator, stop);
-	if (*validator && tdl__schema_equal(tdl__validator_schema(*validator), schema) &&
-	    tdl__validator_read(*validator, file->fd, options, NULL) == 0 &&
-	    tdl__validator_finish(*validator, part, data, NULL) == 0)
+	if (made->validator)
+		tdl__validator_stop_at(made->validator, stop);
+	if (made->validator && tdl__schema_equal(tdl__validator_schema(made->validator), schema) &&
+	    tdl__validator_read(made->validator, file->fd, options, NULL) == 0 &&
+	    tdl__validator_finish(made->validator, &made->part, &made->data, NULL) == 0)
 		return 0;
-	tdl__validator_free(*validator);
-	*validator = tdl__validator_new(file->staging, file, name, schema);
-	if (!*validator)
+	tdl__validator_free(made->validator);
+	made->validator = tdl__validator_new(file->staging, file, name, schema);
+	if (!made->validator)
 		return tdl__fail_nomem(error);
-	tdl__validator_stop_at(*validator, stop);
-	r = tdl__validator_read(*validator, file->fd, options, error);
-	return r < 0 ? r : tdl__validator_finish(*validator, part, data, error);
+	tdl__validator_stop_at(made->validator, stop);
+	r = tdl__validator_read(made->validator, file->fd, options, error);
+	return r < 0 ? r : tdl__validator_finish(made->validator, &made->part, &made->data, error);
 }
 
-static int prepare_part(tdl_staged *file, tdl__validator **validator, tdl__part *part)
+static void validated_clear(struct validated *made)
+{
+	tdl__validator_free(made->validator);
+}
+
+static int prepare_part(tdl_staged *file, struct validated *made)
 {
 	tdl_table *table = file->staging->table;
 	tdl_version_info head;
-	tdl_staged *data;
 	int r = refresh_head(table, &head, NULL);
 
 	/* Its name on disk may change meanwhile; and a message would have to name it as it is
 	 * called when it is committed. */
 	if (r == 0)
-		r = validate_staged(file, "", head.schema, &file->stop, validator, NULL, part,
-				    &data, NULL);
+		r = validate_staged(file, "", head.schema, &file->stop, NULL, made, NULL);
 	if (r == 0)
-		r = data == file ? make_durable(table, file, NULL)
-				 : finish_file(table, data, part->size, NULL);
-	if (r == 0 && data != file) {
+		r = made->data == file ? make_durable(table, file, NULL)
+				       : finish_file(table, made->data, made->part.size, NULL);
+	if (r == 0 && made->data != file) {
 		/* Who knows how long it waits. */
-		close(data->fd);
-		data->fd = -1;
+		close(made->data->fd);
+		made->data->fd = -1;
 	}
 	return r;
 }
 
 void tdl_staged_prepare(tdl_staged *file)
 {
-	tdl__validator *validator CLEANUP(cleanup_validator) = NULL;
-	tdl__part part;
+	struct validated made CLEANUP(validated_clear) = { 0 };
 	bool wanted;
 
 	pthread_mutex_lock(&file->lock);
@@ -317,42 +330,41 @@ void tdl_staged_prepare(tdl_staged *file)
 	if (wanted)
 		atomic_store(&file->stop, false);
 	pthread_mutex_unlock(&file->lock);
-	if (!wanted || tdl_staged_open(file, NULL) < 0 || prepare_part(file, &validator, &part) < 0)
+	if (!wanted || tdl_staged_open(file, NULL) < 0 || prepare_part(file, &made) < 0)
 		return;
 	pthread_mutex_lock(&file->lock);
 	if (!atomic_load(&file->stop)) {
 		tdl__validator_free(file->validator);
-		file->validator = tdl__steal(validator);
+		file->validator = tdl__steal(made.validator);
 		file->free_validator = tdl__validator_free;
 		file->prepared = true;
-		file->part = part;
+		file->part = made.part;
 	}
 	pthread_mutex_unlock(&file->lock);
 }
 
 /* Takes what was prepared, where it is still good. */
-static bool take_prepared(tdl_staged *file, const tdl_schema *schema, tdl__validator **validator,
-			  tdl__part *part, tdl_staged **data)
+static bool take_prepared(tdl_staged *file, const tdl_schema *schema, struct validated *made)
 {
 	const int flags = O_RDWR | O_NOFOLLOW;
 
 	pthread_mutex_lock(&file->lock);
 	if (file->prepared) {
-		*part = file->part;
-		*validator = take_validator(file);
+		made->part = file->part;
+		made->validator = take_validator(file);
 	}
 	pthread_mutex_unlock(&file->lock);
-	if (!*validator)
+	if (!made->validator)
 		return false;
-	*data = tdl__validator_file(*validator);
-	part->name = (*data)->file_name;
-	if (tdl__schema_equal(tdl__validator_schema(*validator), schema) &&
-	    ((*data)->fd >= 0 ||
-	     tdl__sys_open(part->dir, part->name, flags, 0, &(*data)->fd) == 0) &&
-	    make_public(file->staging->table, *data, part->size, NULL) == 0)
+	made->data = tdl__validator_file(made->validator);
+	made->part.name = made->data->file_name;
+	if (tdl__schema_equal(tdl__validator_schema(made->validator), schema) &&
+	    (made->data->fd >= 0 ||
+	     tdl__sys_open(made->part.dir, made->part.name, flags, 0, &made->data->fd) == 0) &&
+	    make_public(file->staging->table, made->data, made->part.size, NULL) == 0)
 		return true;
-	tdl__validator_free(*validator);
-	*validator = NULL;
+	tdl__validator_free(made->validator);
+	made->validator = NULL;
 	return false;
 }
 
@@ -368,12 +380,16 @@ static void make_private(tdl_staged *file)
 int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64_t *version,
 		      tdl_error *error)
 {
-	tdl__validator *validator CLEANUP(cleanup_validator) = NULL;
+	struct validated made CLEANUP(validated_clear) = { 0 };
 	tdl_table *table = file->staging->table;
-	tdl_version_info head;
 	tdl_commit_options own;
-	tdl_staged *data;
-	tdl__part part;
+	struct tdl__commit_request request = {
+		.table = table,
+		.change = TDL__APPEND,
+		.part = &made.part,
+		.options = &own,
+	};
+	tdl_version_info head;
 	tdl_error why = { 0 };
 	int r;
 
@@ -387,22 +403,22 @@ int tdl_staged_commit(tdl_staged *file, const tdl_commit_options *options, int64
 		r = check_synced(file, &why);
 	if (r == 0)
 		r = refresh_head(table, &head, &why);
-	if (r == 0 && !take_prepared(file, head.schema, &validator, &part, &data)) {
-		r = validate_staged(file, staged_name_of(file), head.schema, NULL, &validator, &own,
-				    &part, &data, &why);
+	if (r == 0 && !take_prepared(file, head.schema, &made)) {
+		r = validate_staged(file, staged_name_of(file), head.schema, NULL, &own, &made,
+				    &why);
 		if (r == 0)
-			r = finish_file(table, data, part.size, &why);
+			r = finish_file(table, made.data, made.part.size, &why);
 	}
 	if (r == 0)
-		r = publish_staged(table, TDL__APPEND, data, &part, &own, version, &why);
+		r = publish_staged(&request, made.data, version, &why);
 	if (r == 0) {
 		tdl_staged_remove(file, NULL);
 	} else if (r != TDL_ERR_PUBLISHED) {
 		make_private(file);
 	} else {
 		/* Whoever recovers it knows what became of the commit. */
-		if (part.lost)
-			tdl__validator_keep(validator);
+		if (made.part.lost)
+			tdl__validator_keep(made.validator);
 		if (!why.in_doubt)
 			tdl__staged_forget(file);
 	}
@@ -444,6 +460,11 @@ int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options
 	/* What a restore writes into the log stays there: none of it may come from an index. */
 	tdl_table *replayed CLEANUP(free_table) = NULL;
 	tdl_commit_options exact;
+	struct tdl__commit_request request = {
+		.change = TDL__RESTORE,
+		.target = target,
+		.options = &exact,
+	};
 	tdl_version_info head;
 	int r = tdl__commit_options_take(options, &exact, error);
 
@@ -460,7 +481,8 @@ int tdl_table_restore(tdl_table *table, int64_t target, const tdl_commit_options
 		return r;
 	if (exact.read_version == TDL_LATEST)
 		exact.read_version = head.version;
-	r = tdl__publish(replayed, TDL__RESTORE, NULL, target, &exact, version, error);
+	request.table = replayed;
+	r = tdl__publish(&request, version, error);
 	if (replayed != table)
 		tdl__history_refresh(&table->history, NULL);
 	return r;

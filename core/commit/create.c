@@ -88,7 +88,14 @@ static int first_commit(const char *path, const tdl_schema *schema,
 	uuid_generate_random(uuid);
 	uuid_unparse_lower(uuid, id);
 	tdl__action_metadata(text, id, schema);
-	tdl__commit_info(text, tdl__now_ms(), "CREATE", -1, -1, -1, options);
+	tdl__commit_info(text, &(struct tdl__commit_info){
+				       .timestamp = tdl__now_ms(),
+				       .operation = "CREATE",
+				       .read_version = -1,
+				       .previous = -1,
+				       .restored = -1,
+				       .options = options,
+			       });
 	if (text->failed)
 		return tdl__fail_nomem(error);
 	return tdl__commit_check(path, text, &nothing, true, error);

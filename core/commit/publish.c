@@ -36,10 +36,9 @@ static void part_name(char out[PART_NAME_MAX], const char *hex)
 
 /* ---- The text of a commit ------------------------------------------------------------------ */
 
-void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
-		      int64_t read_version, int64_t previous, int64_t restored,
-		      const tdl_commit_options *options)
+void tdl__commit_info(tdl__text *text, const struct tdl__commit_info *said)
 {
+	const tdl_commit_options *options = said->options;
 	tdl__text info CLEANUP(tdl__text_free) = { 0 };
 	uint64_t count = 0;
 	uint32_t crc;
@@ -47,9 +46,9 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 	for (size_t i = 0; i < text->n; i++)
 		count += text->p[i] == '\n';
 	tdl__text_format(&info, "{\"commitInfo\":{\"timestamp\":%" PRId64 ",\"operation\":\"%s\"",
-			 timestamp, operation);
-	if (read_version >= 0)
-		tdl__text_format(&info, ",\"readVersion\":%" PRId64, read_version);
+			 said->timestamp, said->operation);
+	if (said->read_version >= 0)
+		tdl__text_format(&info, ",\"readVersion\":%" PRId64, said->read_version);
 	else
 		tdl__text_format(&info, ",\"readVersion\":null");
 	if (options && options->user_name) {
@@ -60,8 +59,8 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 		tdl__text_add(&info, ",\"source\":", 10);
 		tdl__text_quote(&info, options->source, strlen(options->source));
 	}
-	if (restored >= 0)
-		tdl__text_format(&info, ",\"restoredVersion\":%" PRId64, restored);
+	if (said->restored >= 0)
+		tdl__text_format(&info, ",\"restoredVersion\":%" PRId64, said->restored);
 	if (options && options->message) {
 		tdl__text_add(&info, ",\"userMetadata\":", 16);
 		tdl__text_quote(&info, options->message, strlen(options->message));
@@ -69,8 +68,8 @@ void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
 	tdl__text_format(
 		&info, ",\"engineInfo\":\"tinydeltafs/" TINYDELTA_VERSION "\",\"actions\":%" PRIu64,
 		count);
-	if (previous >= 0)
-		tdl__text_format(&info, ",\"previous\":%" PRId64, previous);
+	if (said->previous >= 0)
+		tdl__text_format(&info, ",\"previous\":%" PRId64, said->previous);
 	else
 		tdl__text_format(&info, ",\"previous\":null");
 	/* Last, and over all but itself: no byte of the commit may change and not be missed. */
@@ -174,35 +173,45 @@ struct base {
 	tdl_version_info info;
 };
 
-static int make_commit_text(tdl_table *table, enum tdl__change change, const tdl__part *part,
-			    const struct base *base, int64_t target,
-			    const tdl_commit_options *options, tdl__text *text, tdl_error *error)
+static int make_commit_text(const struct tdl__commit_request *request, const struct base *base,
+			    tdl__text *text, tdl_error *error)
 {
 	static const char *const names[] = { "APPEND", "OVERWRITE", "RESTORE" };
+	tdl__history *history = &request->table->history;
+	const tdl__part *part = request->part;
+	struct tdl__commit_info info = {
+		.timestamp = time_after(base->info.time),
+		.operation = names[request->change],
+		.read_version = base->info.version,
+		.previous = base->version.crc,
+		.restored = -1,
+		.options = request->options,
+	};
 
-	if (change != TDL__APPEND)
-		each_file(&table->history, &base->version, false, text);
-	if (change == TDL__RESTORE) {
+	if (request->change != TDL__APPEND)
+		each_file(history, &base->version, false, text);
+	if (request->change == TDL__RESTORE) {
 		tdl__version old;
-		tdl_version_info info;
-		int r = tdl__history_get(&table->history, target, &old, &info, error);
+		tdl_version_info old_info;
+		int r = tdl__history_get(history, request->target, &old, &old_info, error);
 
 		if (r < 0)
 			return r;
-		if (info.schema != base->info.schema)
-			tdl__action_metadata(text, info.table_id, info.schema);
-		each_file(&table->history, &old, true, text);
+		if (old_info.schema != base->info.schema)
+			tdl__action_metadata(text, old_info.table_id, old_info.schema);
+		each_file(history, &old, true, text);
+		info.restored = request->target;
 	} else {
 		char name[PART_NAME_MAX];
 
 		part_name(name, part->hex);
 		tdl__action_add(text, name, part->size, part->num_records, &part->sums);
 	}
-	tdl__commit_info(text, time_after(base->info.time), names[change], base->info.version,
-			 base->version.crc, change == TDL__RESTORE ? target : -1, options);
+	tdl__commit_info(text, &info);
 	if (text->failed)
 		return tdl__fail_nomem(error);
-	return tdl__commit_check(table->path, text, &base->info, change == TDL__APPEND, error);
+	return tdl__commit_check(request->table->path, text, &base->info,
+				 request->change == TDL__APPEND, error);
 }
 
 /* ---- The publish point --------------------------------------------------------------------- */
@@ -212,30 +221,40 @@ static int cannot_write_log(const tdl__log *log, int err, const char *name, tdl_
 	return tdl__fail_errno(error, err, "cannot write %s/" TDL__LOG_DIR "/%s", log->table, name);
 }
 
+/* A commit under its temporary name. */
+struct temp_commit {
+	const tdl__log *log;
+	int64_t version; /* that it is to be */
+	mode_t mode;
+	tdl_table *owner; /* whose owner and group it gets; NULL: the process's */
+	char name[TDL__LOG_TEMP_MAX];
+	struct stat st; /* once it is written */
+};
+
 /* Writes the commit under its temporary name, durably. On failure nothing is left. */
-static int write_temp(const tdl__log *log, int64_t version, const char *text, size_t length,
-		      mode_t mode, tdl_table *owner, char name[TDL__LOG_TEMP_MAX], struct stat *st,
-		      tdl_error *error)
+static int write_temp(struct temp_commit *temp, const char *text, size_t length, tdl_error *error)
 {
+	const tdl__log *log = temp->log;
 	int fd CLEANUP(tdl__close_at) = -1;
 	int err, r = 0;
 
-	tdl__log_temp_name(name, version);
-	err = tdl__sys_open(log->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd);
+	tdl__log_temp_name(temp->name, temp->version);
+	err = tdl__sys_open(log->dir, temp->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
+			    temp->mode, &fd);
 	if (err != 0)
-		return cannot_write_log(log, err, name, error);
-	if (owner)
-		r = tdl__table_set_owner(owner, fd, mode, error);
+		return cannot_write_log(log, err, temp->name, error);
+	if (temp->owner)
+		r = tdl__table_set_owner(temp->owner, fd, temp->mode, error);
 	if (r == 0)
 		err = tdl__sys_write(fd, text, length);
 	/* Not before: a write sets the date anew. */
 	if (r == 0 && err == 0)
 		tdl__table_set_future_mtime(fd);
-	if (r == 0 &&
-	    (err != 0 || (err = tdl__sys_fsync(fd)) != 0 || (err = tdl__sys_fstat(fd, st)) != 0))
-		r = cannot_write_log(log, err, name, error);
+	if (r == 0 && (err != 0 || (err = tdl__sys_fsync(fd)) != 0 ||
+		       (err = tdl__sys_fstat(fd, &temp->st)) != 0))
+		r = cannot_write_log(log, err, temp->name, error);
 	if (r < 0)
-		tdl__sys_unlink(log->dir, name);
+		tdl__sys_unlink(log->dir, temp->name);
 	return r;
 }
 
@@ -322,25 +341,25 @@ static int unseen(int64_t version, const tdl_error *why, tdl_error *error)
  * under an error that only said it was not (over a network the answer to the first try can be
  * lost). CONFLICT: another commit has the name. NOT_FOUND: a vacuum took the temporary one.
  */
-static int publish_link(const tdl__log *log, const char *temp, int64_t version,
-			const struct stat *st, tdl_error *error)
+static int publish_link(const struct temp_commit *temp, tdl_error *error)
 {
+	const tdl__log *log = temp->log;
 	char name[TDL__LOG_NAME_MAX];
 	int err, link_why, same;
 
-	tdl__log_name(name, version);
-	link_why = err = tdl__sys_link(log->dir, temp, log->dir, name);
+	tdl__log_name(name, temp->version);
+	link_why = err = tdl__sys_link(log->dir, temp->name, log->dir, name);
 	if (lacks_links(err))
-		err = tdl__sys_rename(log->dir, temp, log->dir, name, false);
+		err = tdl__sys_rename(log->dir, temp->name, log->dir, name, false);
 	if (err == 0)
 		return 0;
-	same = is_same_file(log, name, st);
+	same = is_same_file(log, name, &temp->st);
 	if (same > 0)
 		return 0;
 	if (same < 0)
-		return in_doubt(version, err, error);
+		return in_doubt(temp->version, err, error);
 	if (err == EEXIST)
-		return conflict(version, error);
+		return conflict(temp->version, error);
 	if (err == ENOENT)
 		return tdl__fail_errno(error, err, "cannot publish %s/" TDL__LOG_DIR "/%s",
 				       log->table, name),
@@ -361,16 +380,15 @@ static int sync_log(const tdl__log *log, int64_t version, tdl_error *error)
 int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mode_t mode,
 		       tdl_error *error)
 {
-	char temp[TDL__LOG_TEMP_MAX];
-	struct stat st;
-	int r = write_temp(log, 0, text, length, mode, NULL, temp, &st, error);
+	struct temp_commit temp = { .log = log, .mode = mode };
+	int r = write_temp(&temp, text, length, error);
 
 	if (r < 0)
 		return r;
-	r = publish_link(log, temp, 0, &st, error);
+	r = publish_link(&temp, error);
 	if (r == 0)
 		r = sync_log(log, 0, error);
-	tdl__sys_unlink(log->dir, temp);
+	tdl__sys_unlink(log->dir, temp.name);
 	return r;
 }
 
@@ -521,10 +539,12 @@ static int check_stop(const tdl_commit_options *options, tdl_error *error)
 }
 
 /* Looks at the head, and whether a commit on it is allowed. */
-static int refresh_head(tdl_table *table, const tdl__part *part, const tdl_commit_options *options,
-			struct base *base, tdl_error *error)
+static int refresh_head(const struct tdl__commit_request *request, struct base *base,
+			tdl_error *error)
 {
-	int64_t wanted = options ? options->read_version : TDL_LATEST;
+	tdl_table *table = request->table;
+	const tdl__part *part = request->part;
+	int64_t wanted = request->options ? request->options->read_version : TDL_LATEST;
 	int r = tdl__history_refresh(&table->history, error);
 
 	if (r == 0)
@@ -557,39 +577,41 @@ static void pause_before_retry(int again)
 }
 
 /* Under the publishing lock: tries version after version until one is ours. */
-static int commit_change(tdl_table *table, enum tdl__change change, const tdl__part *part,
-			 int64_t target, const tdl_commit_options *options, const struct stat *dir,
-			 int64_t *version, tdl_error *error)
+static int commit_change(const struct tdl__commit_request *request, mode_t mode, int64_t *version,
+			 tdl_error *error)
 {
-	const tdl__log *log = &table->history.log;
+	tdl_table *table = request->table;
 	int64_t lost = -1;
 	int again = 0;
 
 	for (;;) {
 		tdl__text text CLEANUP(tdl__text_free) = { 0 };
-		char temp[TDL__LOG_TEMP_MAX];
+		struct temp_commit temp = {
+			.log = &table->history.log,
+			.mode = mode,
+			.owner = table,
+		};
 		struct base base;
-		struct stat st;
-		int r = refresh_head(table, part, options, &base, error);
+		int r = refresh_head(request, &base, error);
 
 		if (r < 0)
 			return r;
-		*version = base.info.version + 1;
-		r = make_commit_text(table, change, part, &base, target, options, &text, error);
+		*version = temp.version = base.info.version + 1;
+		r = make_commit_text(request, &base, &text, error);
 		if (r == 0)
-			r = write_temp(log, *version, text.p, text.n, tdl__table_file_mode(dir),
-				       table, temp, &st, error);
+			r = write_temp(&temp, text.p, text.n, error);
 		if (r < 0)
 			return r;
-		r = check_stop(options, error);
+		r = check_stop(request->options, error);
 		if (r == 0)
-			r = publish_link(log, temp, *version, &st, error);
-		tdl__sys_unlink(log->dir, temp);
+			r = publish_link(&temp, error);
+		tdl__sys_unlink(temp.log->dir, temp.name);
 		if (r == 0)
 			tdl__history_committed(&table->history);
 		/* An append conflicts with nothing: whatever came in between, it goes behind it.
 		 * But what came must show itself at some time. */
-		if (r != TDL_ERR_NOT_FOUND && (r != TDL_ERR_CONFLICT || change != TDL__APPEND))
+		if (r != TDL_ERR_NOT_FOUND &&
+		    (r != TDL_ERR_CONFLICT || request->change != TDL__APPEND))
 			return r;
 		again = *version == lost ? again + 1 : 0;
 		if (again == UNSEEN_MAX)
@@ -599,9 +621,10 @@ static int commit_change(tdl_table *table, enum tdl__change change, const tdl__p
 	}
 }
 
-int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int64_t target,
-		 const tdl_commit_options *options, int64_t *version, tdl_error *error)
+int tdl__publish(const struct tdl__commit_request *request, int64_t *version, tdl_error *error)
 {
+	tdl_table *table = request->table;
+	tdl__part *part = request->part;
 	struct tdl__table_lock lock CLEANUP(tdl__table_unlock) = TDL__TABLE_UNLOCKED;
 	char name[PART_NAME_MAX] = "";
 	struct stat dir;
@@ -612,9 +635,9 @@ int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int
 
 	if ((err = tdl__sys_fstat(table->dir, &dir)) != 0)
 		return tdl__fail_errno(error, err, "cannot look at %s", table->path);
-	r = check_stop(options, error);
+	r = check_stop(request->options, error);
 	if (r == 0)
-		r = tdl__table_lock(table, options, &lock, error);
+		r = tdl__table_lock(table, request->options, &lock, error);
 	if (r < 0)
 		return r;
 	if (part) {
@@ -624,7 +647,7 @@ int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int
 			return r;
 	}
 	pthread_mutex_lock(&table->publishing);
-	r = commit_change(table, change, part, target, options, &dir, &made, error);
+	r = commit_change(request, tdl__table_file_mode(&dir), &made, error);
 	pthread_mutex_unlock(&table->publishing);
 	if (r < 0 && r != TDL_ERR_PUBLISHED) {
 		if (part)

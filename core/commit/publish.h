@@ -29,14 +29,21 @@ enum tdl__change {
 	TDL__RESTORE
 };
 
+/* What is to be committed. All that it points to is borrowed for the call. */
+struct tdl__commit_request {
+	tdl_table *table;
+	enum tdl__change change;
+	tdl__part *part; /* appended, or in place of all rows; NULL for a restore */
+	int64_t target;	 /* the version that a restore brings back */
+	const tdl_commit_options *options;
+};
+
 /*
- * Commits: the part is appended, or takes the place of all rows (TDL__OVERWRITE), or `target` is
- * restored (no part). Errors: as tdl_table_write(). When it returns 0 or PUBLISHED the part is
+ * Commits. Errors: as tdl_table_write(). When it returns 0 or PUBLISHED the part is
  * the table's; its staged name is still there. part->lost: the name is all that is left of it. On
  * other errors the table is as it was.
  */
-int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int64_t target,
-		 const tdl_commit_options *options, int64_t *version, tdl_error *error);
+int tdl__publish(const struct tdl__commit_request *request, int64_t *version, tdl_error *error);
 
 /*
  * Writes a commit file's text for `version` and publishes it in the log directory, for a table
@@ -45,11 +52,18 @@ int tdl__publish(tdl_table *table, enum tdl__change change, tdl__part *part, int
 int tdl__publish_first(const tdl__log *log, const char *text, size_t length, mode_t mode,
 		       tdl_error *error);
 
-/* Puts the line of commitInfo before a commit's other lines, which are all of `text`. `previous` is
- * the CRC-32C of the commit file before, `restored` the version that it brings back, or -1. */
-void tdl__commit_info(tdl__text *text, int64_t timestamp, const char *operation,
-		      int64_t read_version, int64_t previous, int64_t restored,
-		      const tdl_commit_options *options);
+/* What a commitInfo says. */
+struct tdl__commit_info {
+	int64_t timestamp;
+	const char *operation;
+	int64_t read_version;		   /* -1: none */
+	int64_t previous;		   /* the CRC-32C of the commit file before, or -1 */
+	int64_t restored;		   /* the version that a restore brings back, or -1 */
+	const tdl_commit_options *options; /* NULL: nothing else is said */
+};
+
+/* Puts the line of commitInfo before a commit's other lines, which are all of `text`. */
+void tdl__commit_info(tdl__text *text, const struct tdl__commit_info *info);
 
 /* A caller's options, of any size; NULL: those for most. Whether the log can hold what they say for
  * it. Errors: MISUSE, LIMIT. */

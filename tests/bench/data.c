@@ -172,9 +172,13 @@ static void make_commit(struct table *table, int64_t version, bool overwrite, co
 	if (overwrite && before[0] != '\0')
 		tdl__action_remove(&text, before);
 	tdl__action_add(&text, part, table->content.n, table->content.rows, &table->content.sums);
-	tdl__commit_info(&text, INT64_C(1700000000000) + version * 1000,
-			 overwrite ? "OVERWRITE" : "APPEND", version - 1, table->previous, -1,
-			 NULL);
+	tdl__commit_info(&text, &(struct tdl__commit_info){
+					.timestamp = INT64_C(1700000000000) + version * 1000,
+					.operation = overwrite ? "OVERWRITE" : "APPEND",
+					.read_version = version - 1,
+					.previous = table->previous,
+					.restored = -1,
+				});
 	if (text.failed)
 		errx(1, "out of memory");
 	tdl__log_name(name, version);
