@@ -47,13 +47,13 @@ int tdfs_incoming_flush_begin(struct tdfs_incoming *in, const struct tdfs_caller
  * Whether somebody still has the staged file open for writing. Descriptors that an exec is about to
  * close are waited for. On the way it takes note of a writer that is being killed.
  */
-static struct tdfs_scan_result is_held(struct tdfs_incoming *in, struct tdfs_staged *staged,
-				       const struct tdfs_caller *caller)
+static struct tdfs_scan_result is_held_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+					       const struct tdfs_caller *caller)
 {
 	int64_t until = in->backend.now(in->backend.context) + TDFS_EXEC_MS;
 
 	for (;;) {
-		struct tdfs_scan_result result = tdfs_holders_scan(
+		struct tdfs_scan_result result = tdfs_holders_scan_unlocks(
 			in, staged,
 			staged->state == TDFS_COMMITTED ? TDFS_SCAN_KILLED : TDFS_SCAN_HOLDERS,
 			caller, 0);
@@ -63,18 +63,18 @@ static struct tdfs_scan_result is_held(struct tdfs_incoming *in, struct tdfs_sta
 		if (!result.held || !result.till_exec || !tdfs_staged_is_uncommitted(staged) ||
 		    in->backend.now(in->backend.context) >= until)
 			return result;
-		tdfs_sleep_unlocked(in, TDFS_STEP_MS);
+		tdfs_sleep_unlocks(in, TDFS_STEP_MS);
 	}
 }
 
 /* The scans of closes that came before ours may find that a writer was killed. False: some are
  * still due, and what to do is for the last of them to decide. */
-static bool wait_for_scans(struct tdfs_incoming *in, struct tdfs_staged *staged)
+static bool wait_for_scans_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	int64_t until = in->backend.now(in->backend.context) + TDFS_SCANS_MS;
 
 	while (staged->scanning > 0 && in->backend.now(in->backend.context) < until)
-		tdfs_sleep_unlocked(in, TDFS_STEP_MS);
+		tdfs_sleep_unlocks(in, TDFS_STEP_MS);
 	return staged->scanning == 0;
 }
 
@@ -92,8 +92,8 @@ static int leave_to(struct tdfs_incoming *in, struct tdfs_staged *staged,
 }
 
 /* Decides what a close means, once its scan is done; the last one commits. */
-static int finish(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t serial,
-		  const struct tdfs_caller *caller)
+static int finish_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t serial,
+			  const struct tdfs_caller *caller)
 {
 	bool first = true;
 
@@ -103,10 +103,10 @@ static int finish(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t
 		uint64_t opens, changes;
 		struct tdfs_scan_result result;
 
-		tdfs_staged_wait(in, staged);
+		tdfs_staged_wait_unlocks(in, staged);
 		opens = staged->opens;
 		changes = staged->changes;
-		result = is_held(in, staged, caller);
+		result = is_held_unlocks(in, staged, caller);
 		if (first) {
 			staged->scanning--;
 			first = false;
@@ -122,7 +122,7 @@ static int finish(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t
 			return serial > staged->answered ? 0 : staged->answer;
 		if (staged->unflushed > 0 || (result.held && !result.unknown))
 			return leave_to(in, staged, &result.holder);
-		if (!wait_for_scans(in, staged))
+		if (!wait_for_scans_unlocks(in, staged))
 			return 0;
 		if (staged->state != TDFS_OPEN || staged->opens != opens ||
 		    staged->changes != changes || !tdfs_staged_has_final_name(staged) ||
@@ -134,7 +134,7 @@ static int finish(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t
 		}
 		if (result.unknown)
 			return tdfs_staged_refuse(in, staged, EAGAIN, result.why);
-		return tdfs_staged_commit(in, staged, staged->node.name);
+		return tdfs_staged_commit_unlocks(in, staged, staged->node.name);
 	}
 	return 0;
 }
@@ -146,7 +146,7 @@ int tdfs_incoming_flush(struct tdfs_incoming *in, const struct tdfs_caller *call
 	int answer;
 
 	tdfs_lock(in);
-	answer = finish(in, staged, handle->serial, caller);
+	answer = finish_unlocks(in, staged, handle->serial, caller);
 	staged->node.users--;
 	tdfs_unlock(in);
 	return answer;
@@ -247,15 +247,15 @@ int tdfs_incoming_release(struct tdfs_incoming *in, const struct tdfs_caller *ca
 			tdfs_unlock(in);
 			return TDFS_LATER;
 		}
-		tdfs_staged_wait(in, staged);
+		tdfs_staged_wait_unlocks(in, staged);
 		if (is_left_over(in, staged))
-			(void)tdfs_staged_commit(in, staged, staged->node.name);
+			(void)tdfs_staged_commit_unlocks(in, staged, staged->node.name);
 	}
 	if (staged && !handle->flushed)
 		staged->unflushed--;
 	if (staged && --staged->writers == 0 && staged->implicit && staged->node.name &&
 	    staged->state == TDFS_OPEN && staged->changes == 0)
-		tdfs_staged_cancel(in, staged);
+		tdfs_staged_cancel_unlocks(in, staged);
 	if (staged)
 		prepare_later(in, staged);
 	node->users--;
@@ -340,12 +340,12 @@ static bool is_complete(const struct tdfs_staged *staged)
 	return !staged->unanswered && staged->writers == 0;
 }
 
-static void commit_one_remaining(struct tdfs_incoming *in, struct tdfs_staged *staged)
+static void commit_one_remaining_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	if (!tdfs_staged_has_final_name(staged) || !tdfs_staged_is_uncommitted(staged))
 		return;
 	if (is_complete(staged))
-		(void)tdfs_staged_commit(in, staged, staged->node.name);
+		(void)tdfs_staged_commit_unlocks(in, staged, staged->node.name);
 	else
 		tdfs_staged_log(in, staged,
 				"not committed: it was not complete when the mount ended");
@@ -364,7 +364,7 @@ void tdfs_incoming_commit_remaining(struct tdfs_incoming *in)
 
 		node->users++; /* it stays in the list while the lock is given up */
 		if (staged)
-			commit_one_remaining(in, staged);
+			commit_one_remaining_unlocks(in, staged);
 		next = node->next;
 		node->users--;
 		tdfs_inode_reap(in, node);
@@ -417,7 +417,7 @@ bool tdfs_incoming_expire(struct tdfs_incoming *in)
 
 	tdfs_lock(in);
 	tdfs_recent_expire(in);
-	tdfs_implicit_expire(in);
+	tdfs_implicit_expire_unlocks(in);
 	log_waiting(in);
 	more = in->n_recent > 0 || in->removed || in->unopened || in->waiting > 0;
 	tdfs_unlock(in);

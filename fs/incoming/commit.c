@@ -41,11 +41,11 @@ static void set_committed(struct tdfs_incoming *in, struct tdfs_staged *staged, 
 }
 
 /* There is a hole where a write failed: nothing is to be had of the file but its room. */
-static void give_up_hole(struct tdfs_incoming *in, struct tdfs_staged *staged)
+static void give_up_hole_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	char text[160];
 
-	(void)tdfs_staged_truncate(in, staged, 0);
+	(void)tdfs_staged_truncate_unlocks(in, staged, 0);
 	staged->shrank = true;
 	snprintf(text, sizeof text, "not committed: a write failed (%s), what was written is gone",
 		 strerror(staged->failed));
@@ -53,13 +53,14 @@ static void give_up_hole(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	staged->failed = 0;
 }
 
-static void commit_bytes(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *source)
+static void commit_bytes_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+				 const char *source)
 {
 	tdl_error error = { 0 };
 	void *file = staged->file;
 	uid_t uid = staged->writer;
 	bool renames = strcmp(source, staged->node.name) != 0;
-	int r, err = tdfs_staged_open_fd(in, staged);
+	int r, err = tdfs_staged_open_fd_unlocks(in, staged);
 	char text[120];
 
 	if (err) {
@@ -84,7 +85,8 @@ static void commit_bytes(struct tdfs_incoming *in, struct tdfs_staged *staged, c
 	}
 }
 
-int tdfs_staged_commit(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *source)
+int tdfs_staged_commit_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+			       const char *source)
 {
 	const struct tdfs_inode before = staged->node;
 	char *copy = strdup(source);
@@ -92,22 +94,22 @@ int tdfs_staged_commit(struct tdfs_incoming *in, struct tdfs_staged *staged, con
 	if (!copy)
 		return ENOMEM;
 	staged->node.users++;
-	tdfs_staged_freeze(in, staged);
+	tdfs_staged_freeze_unlocks(in, staged);
 	while (staged->preparing)
 		pthread_cond_wait(&in->change, &in->lock);
 	staged->outcome_at = staged->changes;
 	staged->answered = staged->opens;
 	if (staged->failed)
-		give_up_hole(in, staged);
+		give_up_hole_unlocks(in, staged);
 	else if (staged->incomplete)
 		set_refused(in, staged, EIO, staged->incomplete);
 	else
-		commit_bytes(in, staged, copy);
+		commit_bytes_unlocks(in, staged, copy);
 	if (staged->state == TDFS_COMMITTING) {
-		tdfs_staged_keep_reason(in, staged);
+		tdfs_staged_keep_reason_unlocks(in, staged);
 		if (staged->node.mode != before.mode || staged->node.uid != before.uid ||
 		    staged->node.gid != before.gid)
-			tdfs_staged_keep_owner(in, staged);
+			tdfs_staged_keep_owner_unlocks(in, staged);
 	}
 	tdfs_staged_thaw(in, staged);
 	staged->node.users--;

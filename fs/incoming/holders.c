@@ -33,7 +33,7 @@ static struct tdfs_scan *new_scan(const struct tdfs_staged *staged)
 
 	if (!scan)
 		return NULL;
-	/* One more, for tdfs_client_wrote(). */
+	/* One more, for tdfs_client_wrote_unlocks(). */
 	scan->candidates = calloc(staged->n_clients + 1, sizeof *scan->candidates);
 	if (!scan->candidates) {
 		free(scan);
@@ -53,8 +53,8 @@ static struct tdfs_scan *new_scan(const struct tdfs_staged *staged)
 }
 
 /* The backend scans, without the lock. False: it was given up, and *scan is gone. */
-static bool scan_unlocked(struct tdfs_incoming *in, struct tdfs_staged *staged, uid_t uid,
-			  struct tdfs_scan *scan)
+static bool scan_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged, uid_t uid,
+			 struct tdfs_scan *scan)
 {
 	bool in_time;
 
@@ -213,9 +213,9 @@ static void apply_scan(struct tdfs_incoming *in, struct tdfs_staged *staged,
 }
 
 /* One scan; false: it was given up, or not complete for lack of something. */
-static bool scan_once(struct tdfs_incoming *in, struct tdfs_staged *staged, enum tdfs_scan_kind how,
-		      const struct tdfs_caller *caller, pid_t exclude,
-		      struct tdfs_scan_result *result)
+static bool scan_once_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+			      enum tdfs_scan_kind how, const struct tdfs_caller *caller,
+			      pid_t exclude, struct tdfs_scan_result *result)
 {
 	struct tdfs_scan *scan = new_scan(staged);
 	bool complete;
@@ -226,7 +226,7 @@ static bool scan_once(struct tdfs_incoming *in, struct tdfs_staged *staged, enum
 	scan->all_processes = staged->lost_holder;
 	scan->closing_tid = caller ? caller->tid : -1;
 	scan->exclude = exclude;
-	if (!scan_unlocked(in, staged, caller ? caller->uid : staged->writer, scan))
+	if (!scan_unlocks(in, staged, caller ? caller->uid : staged->writer, scan))
 		return false;
 	complete = !scan->incomplete || scan->held;
 	if (complete)
@@ -236,21 +236,22 @@ static bool scan_once(struct tdfs_incoming *in, struct tdfs_staged *staged, enum
 	return complete;
 }
 
-struct tdfs_scan_result tdfs_holders_scan(struct tdfs_incoming *in, struct tdfs_staged *staged,
-					  enum tdfs_scan_kind how, const struct tdfs_caller *caller,
-					  pid_t exclude)
+struct tdfs_scan_result tdfs_holders_scan_unlocks(struct tdfs_incoming *in,
+						  struct tdfs_staged *staged,
+						  enum tdfs_scan_kind how,
+						  const struct tdfs_caller *caller, pid_t exclude)
 {
 	struct tdfs_scan_result result = { 0 };
 
 	for (int tries = 0; tries < TDFS_SCANS_MAX; tries++) {
 		if (tries > 0)
-			tdfs_sleep_unlocked(in, TDFS_RETRY_MS);
-		if (scan_once(in, staged, how, caller, exclude, &result))
+			tdfs_sleep_unlocks(in, TDFS_RETRY_MS);
+		if (scan_once_unlocks(in, staged, how, caller, exclude, &result))
 			return result;
 	}
 	/* Whoever closes waits for our answer: now or never it shows why. */
 	if (caller && how != TDFS_SCAN_KILLED)
-		(void)scan_once(in, staged, TDFS_SCAN_KILLED, caller, exclude, &result);
+		(void)scan_once_unlocks(in, staged, TDFS_SCAN_KILLED, caller, exclude, &result);
 	result = (struct tdfs_scan_result){ .held = how != TDFS_SCAN_KILLED };
 	result.unknown = result.held;
 	snprintf(result.why, sizeof result.why,
@@ -259,8 +260,8 @@ struct tdfs_scan_result tdfs_holders_scan(struct tdfs_incoming *in, struct tdfs_
 	return result;
 }
 
-int tdfs_client_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		      const struct tdfs_caller *caller)
+int tdfs_client_wrote_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+			      const struct tdfs_caller *caller)
 {
 	struct tdfs_client *client;
 	struct tdfs_process *process;
@@ -281,7 +282,7 @@ int tdfs_client_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		return 0;
 	scan->closing_tid = -1;
 	scan->candidates[scan->count++].tid = caller->tid;
-	if (!scan_unlocked(in, staged, caller->uid, scan))
+	if (!scan_unlocks(in, staged, caller->uid, scan))
 		return 0;
 	process = scan->candidates[scan->count - 1].process;
 	scan->count--;

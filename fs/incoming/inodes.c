@@ -39,7 +39,7 @@ void tdfs_unlock(struct tdfs_incoming *in)
 	}
 }
 
-void tdfs_sleep_unlocked(struct tdfs_incoming *in, unsigned ms)
+void tdfs_sleep_unlocks(struct tdfs_incoming *in, unsigned ms)
 {
 	tdfs_unlock(in);
 	in->backend.wait(in->backend.context, ms);
@@ -284,7 +284,7 @@ void tdfs_staged_close_fd(struct tdfs_incoming *in, struct tdfs_staged *staged)
 
 /* Calls of the backend about a file without the lock: until end_using() the staged file keeps it.
  */
-static void begin_using(struct tdfs_incoming *in, struct tdfs_staged *staged)
+static void begin_using_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	staged->node.users++;
 	staged->using_file++;
@@ -299,7 +299,7 @@ static void end_using(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	pthread_cond_broadcast(&in->change);
 }
 
-int tdfs_staged_open_fd(struct tdfs_incoming *in, struct tdfs_staged *staged)
+int tdfs_staged_open_fd_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	void *file = staged->file;
 	int fd, err;
@@ -308,7 +308,7 @@ int tdfs_staged_open_fd(struct tdfs_incoming *in, struct tdfs_staged *staged)
 		return 0;
 	if (!file || !in->backend.open)
 		return EIO;
-	begin_using(in, staged);
+	begin_using_unlocks(in, staged);
 	err = in->backend.open(in->backend.context, file, &fd);
 	end_using(in, staged);
 	if (err == 0)
@@ -316,19 +316,19 @@ int tdfs_staged_open_fd(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	return err;
 }
 
-void tdfs_staged_keep_owner(struct tdfs_incoming *in, struct tdfs_staged *staged)
+void tdfs_staged_keep_owner_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	struct tdfs_inode node = staged->node;
 	void *file = staged->file;
 
 	if (!file || !in->backend.own)
 		return;
-	begin_using(in, staged);
+	begin_using_unlocks(in, staged);
 	in->backend.own(in->backend.context, file, node.uid, node.gid, node.mode);
 	end_using(in, staged);
 }
 
-void tdfs_staged_keep_reason(struct tdfs_incoming *in, struct tdfs_staged *staged)
+void tdfs_staged_keep_reason_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	void *file = staged->file;
 	char *reason;
@@ -337,7 +337,7 @@ void tdfs_staged_keep_reason(struct tdfs_incoming *in, struct tdfs_staged *stage
 	    asprintf(&reason, "%d %.*s", staged->answer,
 		     (int)strcspn(staged->error_file->text, "\n"), staged->error_file->text) < 0)
 		return;
-	begin_using(in, staged);
+	begin_using_unlocks(in, staged);
 	in->backend.reason(in->backend.context, file, reason);
 	end_using(in, staged);
 	free(reason);

@@ -75,7 +75,7 @@ int tdfs_incoming_read(struct tdfs_incoming *in, struct tdfs_handle *handle, voi
 
 /* A committed staged file gets a fresh staged file, behind its committed bytes. Gives the lock up.
  */
-static int reopen(struct tdfs_incoming *in, struct tdfs_staged *staged)
+static int reopen_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	char *name =
 		staged->node.name
@@ -128,20 +128,20 @@ static int reopen(struct tdfs_incoming *in, struct tdfs_staged *staged)
 }
 
 /* Makes a staged file ready for bytes at `offset` or a size of it. */
-static int make_writable(struct tdfs_incoming *in, struct tdfs_staged *staged,
-			 const struct tdfs_caller *caller, bool appends, uint64_t offset)
+static int make_writable_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+				 const struct tdfs_caller *caller, bool appends, uint64_t offset)
 {
 	while (staged->state != TDFS_OPEN) {
 		int err;
 
 		if (!caller->may_wait)
 			return TDFS_LATER;
-		tdfs_staged_wait(in, staged);
+		tdfs_staged_wait_unlocks(in, staged);
 		if (staged->state != TDFS_COMMITTED)
 			continue;
 		if (!appends && offset < staged->base + staged->size)
 			return EPERM;
-		err = reopen(in, staged);
+		err = reopen_unlocks(in, staged);
 		if (err)
 			return err;
 	}
@@ -183,7 +183,7 @@ int tdfs_incoming_write_begin(struct tdfs_incoming *in, const struct tdfs_caller
 	if (offset < staged->base + staged->size ||
 	    (offset > staged->base + staged->size && !staged->shrank))
 		appends = false;
-	err = make_writable(in, staged, caller, appends, offset);
+	err = make_writable_unlocks(in, staged, caller, appends, offset);
 	if (err == 0 && offset > INT64_MAX - size)
 		err = EFBIG;
 	if (err) {
@@ -317,9 +317,10 @@ int tdfs_incoming_getattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	return err;
 }
 
-int tdfs_staged_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t size)
+int tdfs_staged_truncate_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+				 uint64_t size)
 {
-	int err = tdfs_staged_open_fd(in, staged);
+	int err = tdfs_staged_open_fd_unlocks(in, staged);
 
 	if (err)
 		return err;
@@ -335,8 +336,8 @@ int tdfs_staged_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged, u
 	return err;
 }
 
-static int set_size(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		    const struct tdfs_caller *caller, off_t size)
+static int set_size_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+			    const struct tdfs_caller *caller, off_t size)
 {
 	int err;
 
@@ -344,13 +345,13 @@ static int set_size(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		return EINVAL;
 	if (staged->state == TDFS_COMMITTED && (uint64_t)size == staged->base + staged->size)
 		return 0;
-	err = make_writable(in, staged, caller, false, (uint64_t)size);
+	err = make_writable_unlocks(in, staged, caller, false, (uint64_t)size);
 	if (err)
 		return err;
 	if (staged->writing > 0 && !caller->may_wait)
 		return TDFS_LATER;
-	tdfs_staged_freeze(in, staged);
-	err = tdfs_staged_truncate(in, staged, (uint64_t)size - staged->base);
+	tdfs_staged_freeze_unlocks(in, staged);
+	err = tdfs_staged_truncate_unlocks(in, staged, (uint64_t)size - staged->base);
 	tdfs_staged_thaw(in, staged);
 	/* Removed since the caller found it: the kernel looks once more. */
 	if (err == EIO && !staged->file)
@@ -391,7 +392,7 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 	if (!staged)
 		err = EPERM;
 	else if (what & TDFS_SET_SIZE)
-		err = set_size(in, staged, caller, change->st_size);
+		err = set_size_unlocks(in, staged, caller, change->st_size);
 	if (err == 0) {
 		if (what & TDFS_SET_MODE)
 			node->mode = change->st_mode & 0777;
@@ -414,7 +415,7 @@ int tdfs_incoming_setattr(struct tdfs_incoming *in, const struct tdfs_caller *ca
 		/* What is being committed gets them when it is refused. */
 		if (staged && staged->state == TDFS_OPEN &&
 		    what & (TDFS_SET_MODE | TDFS_SET_UID | TDFS_SET_GID))
-			tdfs_staged_keep_owner(in, staged);
+			tdfs_staged_keep_owner_unlocks(in, staged);
 	}
 	node->users--;
 	tdfs_inode_reap(in, node);

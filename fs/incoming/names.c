@@ -27,7 +27,7 @@ int tdfs_incoming_lookup(struct tdfs_incoming *in, const struct tdfs_caller *cal
 		int wrote;
 
 		node->users++;
-		wrote = tdfs_client_wrote(in, tdfs_staged_of(node), caller);
+		wrote = tdfs_client_wrote_unlocks(in, tdfs_staged_of(node), caller);
 		node->users--;
 		if (wrote == TDFS_LATER)
 			err = TDFS_LATER;
@@ -63,7 +63,7 @@ int tdfs_incoming_again(struct tdfs_incoming *in, uint64_t ino, struct stat *st)
 
 /* ---- Unlink ------------------------------------------------------------------------------- */
 
-void tdfs_staged_cancel(struct tdfs_incoming *in, struct tdfs_staged *staged)
+void tdfs_staged_cancel_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	void *file = staged->file;
 
@@ -92,8 +92,8 @@ static void unlink_error_file(struct tdfs_incoming *in, struct tdfs_inode *node)
 	tdfs_inode_reap(in, node);
 }
 
-static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *caller,
-			 const char *name)
+static int unlink_unlocks(struct tdfs_incoming *in, const struct tdfs_caller *caller,
+			  const char *name)
 {
 	for (;;) {
 		struct tdfs_inode *node = tdfs_inode_by_name(in, name);
@@ -112,17 +112,17 @@ static int unlink_locked(struct tdfs_incoming *in, const struct tdfs_caller *cal
 		}
 		if (staged->state == TDFS_OPEN) {
 			tdfs_error_file_unlink(in, staged, caller);
-			tdfs_staged_cancel(in, staged);
+			tdfs_staged_cancel_unlocks(in, staged);
 			return 0;
 		}
 		if (staged->state == TDFS_COMMITTING) {
 			if (!caller->may_wait)
 				return TDFS_LATER;
-			tdfs_staged_wait(in, staged);
+			tdfs_staged_wait_unlocks(in, staged);
 			continue;
 		}
 		node->users++;
-		wrote = tdfs_client_wrote(in, staged, caller);
+		wrote = tdfs_client_wrote_unlocks(in, staged, caller);
 		node->users--;
 		if (wrote == TDFS_LATER)
 			return TDFS_LATER;
@@ -142,7 +142,7 @@ int tdfs_incoming_unlink(struct tdfs_incoming *in, const struct tdfs_caller *cal
 
 	tdfs_lock(in);
 	tdfs_recent_expire(in);
-	err = unlink_locked(in, caller, name);
+	err = unlink_unlocks(in, caller, name);
 	tdfs_unlock(in);
 	return err;
 }
@@ -162,7 +162,7 @@ struct rename {
 
 /* What has the new name now: nothing, the staged file itself, or something that will be replaced.
  */
-static int check_new_name(struct rename *r)
+static int check_new_name_unlocks(struct rename *r)
 {
 	struct tdfs_inode *node = tdfs_inode_by_name(r->in, r->to);
 	struct tdfs_staged *target = tdfs_staged_of(node);
@@ -171,14 +171,14 @@ static int check_new_name(struct rename *r)
 	if (there && node != &r->staged->node && !tdfs_inode_checked(node, r->caller))
 		return ESTALE;
 	if (target && target != r->staged && target->state == TDFS_COMMITTING) {
-		tdfs_staged_wait(r->in, target);
+		tdfs_staged_wait_unlocks(r->in, target);
 		return AGAIN;
 	}
 	if (!(r->flags & RENAME_NOREPLACE))
 		return 0;
 	if (node && !there) {
 		node->users++;
-		there = tdfs_client_wrote(r->in, target, r->caller) == 1;
+		there = tdfs_client_wrote_unlocks(r->in, target, r->caller) == 1;
 		node->users--;
 		if (tdfs_inode_by_name(r->in, r->to) != node)
 			return AGAIN;
@@ -209,7 +209,7 @@ static void move_error_file(struct tdfs_incoming *in, struct tdfs_staged *staged
 
 /* Gives the staged file the new name; what had it goes. Gives the lock up, with the staged file
  * renamed. */
-static int take_new_name(struct rename *r)
+static int take_new_name_unlocks(struct rename *r)
 {
 	struct tdfs_incoming *in = r->in;
 	struct tdfs_staged *target;
@@ -218,7 +218,7 @@ static int take_new_name(struct rename *r)
 	/* The kernel has one rename at a time in a directory: nobody waits for us here. */
 	while ((target = tdfs_staged_of(tdfs_inode_by_name(in, r->to))) &&
 	       target->state == TDFS_COMMITTING)
-		tdfs_staged_wait(in, target);
+		tdfs_staged_wait_unlocks(in, target);
 	if (target == r->staged)
 		return 0;
 	if (target && target->state == TDFS_OPEN && !tdfs_inode_checked(&target->node, r->caller)) {
@@ -240,18 +240,18 @@ static int take_new_name(struct rename *r)
 	if (err == 0)
 		move_error_file(in, r->staged);
 	if (target)
-		tdfs_staged_cancel(in, target);
+		tdfs_staged_cancel_unlocks(in, target);
 	return err;
 }
 
 /* The name on disk, by which the file is known after a crash. The staged file is frozen meanwhile.
  */
-static int rename_on_disk(struct rename *r)
+static int rename_on_disk_unlocks(struct rename *r)
 {
 	struct tdfs_staged *staged = r->staged;
 	int err;
 
-	tdfs_staged_freeze(r->in, staged);
+	tdfs_staged_freeze_unlocks(r->in, staged);
 	tdfs_unlock(r->in);
 	err = r->in->backend.rename(r->in->backend.context, staged->file, r->to);
 	tdfs_lock(r->in);
@@ -266,15 +266,15 @@ static bool is_refused(const struct tdfs_staged *staged)
 }
 
 /* It is put aside as it is: sed -i.bak does so, with a good one to come under its name. */
-static int put_aside(struct rename *r)
+static int put_aside_unlocks(struct rename *r)
 {
-	int err = rename_on_disk(r);
+	int err = rename_on_disk_unlocks(r);
 
 	r->staged->implicit = false;
-	return err ? err : take_new_name(r);
+	return err ? err : take_new_name_unlocks(r);
 }
 
-static int rename_open(struct rename *r)
+static int rename_open_unlocks(struct rename *r)
 {
 	struct tdfs_incoming *in = r->in;
 	struct tdfs_staged *staged = r->staged;
@@ -282,7 +282,7 @@ static int rename_open(struct rename *r)
 	int answer;
 
 	if (is_refused(staged) && tdfs_name_is_temporary(r->to))
-		return put_aside(r);
+		return put_aside_unlocks(r);
 	/* Once, and before the scan: a writer that is killed meanwhile spoils it again. */
 	if (!r->forgiven && !staged->failed) {
 		free(staged->incomplete);
@@ -293,7 +293,7 @@ static int rename_open(struct rename *r)
 	if (commit && staged->writers > 0) {
 		uint64_t opens = staged->opens, changes = staged->changes;
 		struct tdfs_scan_result result =
-			tdfs_holders_scan(in, staged, TDFS_SCAN_HOLDERS, r->caller, 0);
+			tdfs_holders_scan_unlocks(in, staged, TDFS_SCAN_HOLDERS, r->caller, 0);
 
 		commit = !result.held && staged->unflushed == 0;
 		if (staged->state != TDFS_OPEN || staged->opens != opens ||
@@ -306,11 +306,11 @@ static int rename_open(struct rename *r)
 	if (commit) {
 		if (in->closing)
 			return EIO;
-		answer = tdfs_staged_commit(in, staged, r->to);
+		answer = tdfs_staged_commit_unlocks(in, staged, r->to);
 		if (staged->state == TDFS_COMMITTED) {
 			/* Who renamed it finds it, too. */
 			tdfs_client_add(in, staged, r->caller, true);
-			(void)take_new_name(r);
+			(void)take_new_name_unlocks(r);
 			return answer;
 		}
 		if (answer)
@@ -318,17 +318,17 @@ static int rename_open(struct rename *r)
 		if (staged->state != TDFS_OPEN || tdfs_inode_by_name(in, r->from) != &staged->node)
 			return AGAIN;
 	}
-	answer = rename_on_disk(r);
+	answer = rename_on_disk_unlocks(r);
 	if (answer)
 		return answer;
 	tdfs_error_file_clear(in, staged);
 	staged->answer = 0;
 	if (!commit)
 		staged->outcome_at = staged->changes - 1; /* its next close tries again */
-	return take_new_name(r);
+	return take_new_name_unlocks(r);
 }
 
-static int rename_locked(struct rename *r)
+static int rename_unlocks(struct rename *r)
 {
 	struct tdfs_incoming *in = r->in;
 	struct tdfs_inode *node = tdfs_inode_by_name(in, r->from);
@@ -342,22 +342,22 @@ static int rename_locked(struct rename *r)
 	if (!tdfs_inode_checked(node, r->caller))
 		return ESTALE;
 	if (r->staged->state == TDFS_COMMITTING) {
-		tdfs_staged_wait(in, r->staged);
+		tdfs_staged_wait_unlocks(in, r->staged);
 		return AGAIN;
 	}
 	node->users++;
-	err = check_new_name(r);
+	err = check_new_name_unlocks(r);
 	if (err == 0 && tdfs_inode_by_name(in, r->to) == node) {
 		/* onto itself */
 	} else if (err == 0 && r->staged->state == TDFS_COMMITTED) {
-		if (tdfs_client_wrote(in, r->staged, r->caller) != 1)
+		if (tdfs_client_wrote_unlocks(in, r->staged, r->caller) != 1)
 			err = ENOENT;
 		else if (!tdfs_inode_is_recent(node))
 			err = AGAIN;
 		else
-			err = take_new_name(r);
+			err = take_new_name_unlocks(r);
 	} else if (err == 0) {
-		err = rename_open(r);
+		err = rename_open_unlocks(r);
 	}
 	node->users--;
 	tdfs_inode_reap(in, node);
@@ -381,7 +381,7 @@ int tdfs_incoming_rename(struct tdfs_incoming *in, const struct tdfs_caller *cal
 	tdfs_lock(in);
 	tdfs_recent_expire(in);
 	do
-		err = rename_locked(&r);
+		err = rename_unlocks(&r);
 	while (err == AGAIN);
 	tdfs_unlock(in);
 	return err;

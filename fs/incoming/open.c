@@ -56,8 +56,8 @@ static struct tdfs_handle *handle_new(struct tdfs_incoming *in, struct tdfs_inod
  * Makes a staged file under a name that is not listed; a recent name there ends. Gives the lock up
  * meanwhile. EEXIST where somebody else was first.
  */
-static int make_staged(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
-		       gid_t gid, struct tdfs_staged **made)
+static int make_staged_unlocks(struct tdfs_incoming *in, const char *name, mode_t mode, uid_t uid,
+			       gid_t gid, struct tdfs_staged **made)
 {
 	struct tdfs_staged *staged = NULL;
 	struct tdfs_inode *node;
@@ -149,7 +149,8 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
 		}
 		err = handle ? tdfs_quota_open(in, caller->uid) : 0;
 		if (err == 0)
-			err = make_staged(in, name, mode, caller->uid, caller->gid, &staged);
+			err = make_staged_unlocks(in, name, mode, caller->uid, caller->gid,
+						  &staged);
 	} while (err == EEXIST);
 	if (err == 0 && handle) {
 		*handle = handle_new(in, &staged->node, caller, flags);
@@ -175,12 +176,12 @@ int tdfs_incoming_create(struct tdfs_incoming *in, const struct tdfs_caller *cal
  * look the name up again. Where nothing is done with it then (Emacs looks at a file it has saved
  * through a descriptor that could write), it goes with the last handle.
  */
-static int open_committed(struct tdfs_incoming *in, struct tdfs_staged *staged,
-			  const struct tdfs_caller *caller)
+static int open_committed_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+				  const struct tdfs_caller *caller)
 {
 	struct tdfs_inode *node = &staged->node;
 	struct tdfs_staged *fresh;
-	int wrote = node->name ? tdfs_client_wrote(in, staged, caller) : 0;
+	int wrote = node->name ? tdfs_client_wrote_unlocks(in, staged, caller) : 0;
 	char *name;
 
 	if (wrote == TDFS_LATER)
@@ -190,7 +191,7 @@ static int open_committed(struct tdfs_incoming *in, struct tdfs_staged *staged,
 	name = strdup(node->name);
 	if (!name)
 		return ENOMEM;
-	if (make_staged(in, name, node->mode, node->uid, node->gid, &fresh) == 0) {
+	if (make_staged_unlocks(in, name, node->mode, node->uid, node->gid, &fresh) == 0) {
 		fresh->implicit = true;
 		tdfs_inode_appears(&fresh->node);
 		fresh->until = in->backend.now(in->backend.context) + TDFS_RECENT_MS;
@@ -202,7 +203,7 @@ static int open_committed(struct tdfs_incoming *in, struct tdfs_staged *staged,
 }
 
 /* One that has been looked up, through /proc/self/fd say, is not looked up again. */
-void tdfs_implicit_expire(struct tdfs_incoming *in)
+void tdfs_implicit_expire_unlocks(struct tdfs_incoming *in)
 {
 	int64_t now = in->backend.now(in->backend.context);
 	struct tdfs_inode *node = in->unopened ? in->oldest : NULL;
@@ -218,7 +219,7 @@ void tdfs_implicit_expire(struct tdfs_incoming *in)
 			in->unopened = true;
 			node = node->next;
 		} else {
-			tdfs_staged_cancel(in, staged);
+			tdfs_staged_cancel_unlocks(in, staged);
 			node = in->oldest; /* anything may have changed */
 		}
 	}
@@ -241,8 +242,8 @@ static bool another_is_open(struct tdfs_incoming *in, struct tdfs_staged *staged
  * O_TRUNC while another process has it open for writing. Where nobody has, but bytes are not
  * committed, their last close is on its way to us: they must not be lost.
  */
-static int may_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged,
-			const struct tdfs_caller *caller)
+static int may_truncate_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+				const struct tdfs_caller *caller)
 {
 	int64_t until = in->backend.now(in->backend.context) + TDFS_SCANS_MS;
 
@@ -251,7 +252,8 @@ static int may_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged,
 
 		if (!caller->may_wait)
 			return TDFS_LATER;
-		result = tdfs_holders_scan(in, staged, TDFS_SCAN_HOLDERS, NULL, caller->tid);
+		result =
+			tdfs_holders_scan_unlocks(in, staged, TDFS_SCAN_HOLDERS, NULL, caller->tid);
 		if (staged->state != TDFS_OPEN)
 			break;
 		if (result.held || another_is_open(in, staged, caller, result.excluded))
@@ -261,21 +263,21 @@ static int may_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged,
 			break;
 		if (in->backend.now(in->backend.context) >= until)
 			return EBUSY;
-		tdfs_sleep_unlocked(in, TDFS_STEP_MS);
+		tdfs_sleep_unlocks(in, TDFS_STEP_MS);
 	}
 	return 0;
 }
 
 /* With no write under way, which the caller may not wait for: what it wrote is cut too. */
-static int truncate_all(struct tdfs_incoming *in, struct tdfs_staged *staged,
-			const struct tdfs_caller *caller)
+static int truncate_all_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+				const struct tdfs_caller *caller)
 {
 	int err;
 
 	if (staged->writing > 0 && !caller->may_wait)
 		return TDFS_LATER;
-	tdfs_staged_freeze(in, staged);
-	err = staged->size > 0 ? tdfs_staged_truncate(in, staged, 0) : 0;
+	tdfs_staged_freeze_unlocks(in, staged);
+	err = staged->size > 0 ? tdfs_staged_truncate_unlocks(in, staged, 0) : 0;
 	tdfs_staged_thaw(in, staged);
 	if (err)
 		return err;
@@ -287,8 +289,8 @@ static int truncate_all(struct tdfs_incoming *in, struct tdfs_staged *staged,
 	return 0;
 }
 
-static int open_staged(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		       const struct tdfs_caller *caller, int flags)
+static int open_staged_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+			       const struct tdfs_caller *caller, int flags)
 {
 	for (;;) {
 		uint64_t opens;
@@ -297,26 +299,26 @@ static int open_staged(struct tdfs_incoming *in, struct tdfs_staged *staged,
 		if (staged->state == TDFS_COMMITTING) {
 			if (!caller->may_wait)
 				return TDFS_LATER;
-			tdfs_staged_wait(in, staged);
+			tdfs_staged_wait_unlocks(in, staged);
 		}
 		if (staged->state == TDFS_COMMITTED)
-			return open_committed(in, staged, caller);
+			return open_committed_unlocks(in, staged, caller);
 		if (!(flags & O_TRUNC))
 			return 0;
 		opens = staged->opens;
-		err = may_truncate(in, staged, caller);
+		err = may_truncate_unlocks(in, staged, caller);
 		if (err)
 			return err;
 		/* Whoever opened it during the scan was not seen. */
 		if (staged->state == TDFS_OPEN && staged->opens == opens)
-			return truncate_all(in, staged, caller);
+			return truncate_all_unlocks(in, staged, caller);
 	}
 }
 
 /* A handle has a descriptor. While it is opened somebody may commit the staged file. */
-static int open_fd_for(struct tdfs_incoming *in, struct tdfs_staged *staged, bool changes)
+static int open_fd_for_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged, bool changes)
 {
-	int err = tdfs_staged_open_fd(in, staged);
+	int err = tdfs_staged_open_fd_unlocks(in, staged);
 
 	if (err == EIO && !staged->file)
 		return ESTALE;
@@ -349,11 +351,11 @@ int tdfs_incoming_open(struct tdfs_incoming *in, const struct tdfs_caller *calle
 	else if (changes && in->closing)
 		err = EROFS;
 	else if (staged && changes)
-		err = open_staged(in, staged, caller, flags);
+		err = open_staged_unlocks(in, staged, caller, flags);
 	else if (staged && !staged->file)
 		err = ESTALE; /* committed, and nobody had it open */
 	if (err == 0 && staged)
-		err = open_fd_for(in, staged, changes);
+		err = open_fd_for_unlocks(in, staged, changes);
 	if (err == 0) {
 		*handle = handle_new(in, node, caller, flags);
 		if (!*handle)

@@ -20,7 +20,7 @@ bool tdfs_staged_is_uncommitted(const struct tdfs_staged *staged)
 	       (staged->size > 0 || staged->failed);
 }
 
-void tdfs_staged_wait(struct tdfs_incoming *in, struct tdfs_staged *staged)
+void tdfs_staged_wait_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	staged->node.users++;
 	while (staged->state == TDFS_COMMITTING)
@@ -28,7 +28,7 @@ void tdfs_staged_wait(struct tdfs_incoming *in, struct tdfs_staged *staged)
 	staged->node.users--;
 }
 
-void tdfs_staged_freeze(struct tdfs_incoming *in, struct tdfs_staged *staged)
+void tdfs_staged_freeze_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged)
 {
 	staged->node.users++;
 	staged->state = TDFS_COMMITTING;

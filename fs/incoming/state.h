@@ -279,8 +279,9 @@ void tdfs_lock(struct tdfs_incoming *in);
 /* Does the deferred closes, too. */
 void tdfs_unlock(struct tdfs_incoming *in);
 
-/* The rest with the lock held. */
-void tdfs_sleep_unlocked(struct tdfs_incoming *in, unsigned ms);
+/* The rest with the lock held. What ends in _unlocks gives it up meanwhile: whatever was known
+ * before may be wrong afterwards. */
+void tdfs_sleep_unlocks(struct tdfs_incoming *in, unsigned ms);
 
 /* inodes.c: names and inode numbers. */
 
@@ -348,12 +349,12 @@ void tdfs_recent_end(struct tdfs_incoming *in, struct tdfs_staged *staged);
 
 /* open.c */
 /* Those end that were made for an open which never came. Gives the lock up meanwhile. */
-void tdfs_implicit_expire(struct tdfs_incoming *in);
+void tdfs_implicit_expire_unlocks(struct tdfs_incoming *in);
 
 /* names.c */
 /* A listed staged file loses its name and what it has on disk; who has it open may go on. Gives the
  * lock up. */
-void tdfs_staged_cancel(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_staged_cancel_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged);
 
 /* clients.c */
 void tdfs_client_add(struct tdfs_incoming *in, struct tdfs_staged *staged,
@@ -381,8 +382,8 @@ bool tdfs_client_is_process(struct tdfs_staged *staged, pid_t tid, pid_t process
 void tdfs_clients_rest(struct tdfs_staged *staged);
 /* Whether the thread belongs to a process that wrote the staged file: 0 or 1; TDFS_LATER where
  * /proc must be asked and the caller may not wait. Gives the lock up meanwhile. */
-int tdfs_client_wrote(struct tdfs_incoming *in, struct tdfs_staged *staged,
-		      const struct tdfs_caller *caller);
+int tdfs_client_wrote_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+			      const struct tdfs_caller *caller);
 
 struct tdfs_scan_result {
 	bool held;			  /* somebody has it open, or may */
@@ -400,22 +401,24 @@ enum tdfs_scan_kind {
 /* Scans who holds the staged file, marks it incomplete where a writer is being killed. Gives the
  * lock up meanwhile. */
 /* `caller`: NULL: nobody closes it. */
-struct tdfs_scan_result tdfs_holders_scan(struct tdfs_incoming *in, struct tdfs_staged *staged,
-					  enum tdfs_scan_kind how, const struct tdfs_caller *caller,
-					  pid_t exclude);
+struct tdfs_scan_result tdfs_holders_scan_unlocks(struct tdfs_incoming *in,
+						  struct tdfs_staged *staged,
+						  enum tdfs_scan_kind how,
+						  const struct tdfs_caller *caller, pid_t exclude);
 
 /* io.c */
 /* Sets the size of a frozen staged file, an errno; gives the lock up meanwhile. */
-int tdfs_staged_truncate(struct tdfs_incoming *in, struct tdfs_staged *staged, uint64_t size);
+int tdfs_staged_truncate_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+				 uint64_t size);
 
 /* inodes.c: what it has on disk. */
 /* Its descriptor goes, where nobody needs it; comes again (an errno; gives the lock up). */
 void tdfs_staged_close_fd(struct tdfs_incoming *in, struct tdfs_staged *staged);
-int tdfs_staged_open_fd(struct tdfs_incoming *in, struct tdfs_staged *staged);
+int tdfs_staged_open_fd_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* What its error file says is kept on disk. Gives the lock up. */
-void tdfs_staged_keep_reason(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_staged_keep_reason_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* Its owner and mode are kept on disk. Gives the lock up. */
-void tdfs_staged_keep_owner(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_staged_keep_owner_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged);
 
 /* staged.c */
 /* Not a temporary name: its last close commits it. */
@@ -427,14 +430,15 @@ void tdfs_staged_set_incomplete(struct tdfs_staged *staged, const char *why);
 /* One line about it for the log. */
 void tdfs_staged_log(struct tdfs_incoming *in, const struct tdfs_staged *staged, const char *text);
 /* Waits until nobody commits it. */
-void tdfs_staged_wait(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_staged_wait_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* Freezes an OPEN staged file, and waits for the writes that run. Gives the lock up. */
-void tdfs_staged_freeze(struct tdfs_incoming *in, struct tdfs_staged *staged);
+void tdfs_staged_freeze_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* It goes on: OPEN, unless it was committed meanwhile. */
 void tdfs_staged_thaw(struct tdfs_incoming *in, struct tdfs_staged *staged);
 /* commit.c */
 /* Commits an OPEN staged file as `source`; gives the lock up meanwhile. Returns the answer. */
-int tdfs_staged_commit(struct tdfs_incoming *in, struct tdfs_staged *staged, const char *source);
+int tdfs_staged_commit_unlocks(struct tdfs_incoming *in, struct tdfs_staged *staged,
+			       const char *source);
 /* It is not even tried, and this is why. Returns `answer`. */
 int tdfs_staged_refuse(struct tdfs_incoming *in, struct tdfs_staged *staged, int answer,
 		       const char *text);

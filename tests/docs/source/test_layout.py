@@ -148,6 +148,37 @@ class Source(TestCase):
                 f"{module} is gone: mend WITHOUT_FUSE",
             )
 
+    def test_who_gives_up_the_lock_says_so(self):
+        """Functions of incoming/ that are called with its lock and give it up, also for a moment:
+        what their callers knew before may be wrong afterwards."""
+        function = re.compile(
+            r"^(static )?[A-Za-z_][\w \*]*?\b(\w+)\([^;{]*?\)\n\{\n(.*?)^\}\n", re.M | re.S
+        )
+        bodies = {}
+        for path in sources("*.c"):
+            if path.parts[:2] == ("fs", "incoming"):
+                text = (SOURCE / path).read_text(encoding="utf-8")
+                text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+                for static, name, body in function.findall(text):
+                    bodies[path.name if static else "", name] = (path.name, body)
+        gives = set()
+        while True:
+            more = set()
+            for key, (file, body) in bodies.items():
+                called = re.findall(r"\b(\w+)\(", body)
+                known = {(file, name) for name in called} | {("", name) for name in called}
+                locking = [c for c in called if c in ("tdfs_lock", "tdfs_unlock")]
+                if key in gives or key[1] == "tdfs_unlock" or locking[:1] == ["tdfs_lock"]:
+                    continue
+                if locking or "pthread_cond_wait" in called or known & gives:
+                    more.add(key)
+            if not more:
+                break
+            gives |= more
+        self.assertGreater(len(gives), 20)
+        self.assertEqual([n for _, n in gives if not n.endswith("_unlocks")], [])
+        self.assertEqual([n for f, n in bodies if n.endswith("_unlocks") and (f, n) not in gives], [])
+
     def test_top_level(self):
         names = {n for n in os.listdir(SOURCE) if not n.startswith(".")}
         self.assertEqual(names - TOP_LEVEL, set())
