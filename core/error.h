@@ -12,6 +12,9 @@
  *
  *     return tdl__fail(error, TDL_ERR_CORRUPT, "%s: ...", path);
  *
+ * One name each for what a call gave back, here and in fs/: `r` is 0 or a negative tdl_code, `err`
+ * 0 or an errno. A pointer is tested as `p` or `!p`.
+ *
  * The text is cut to fit, bytes that are not UTF-8 and control bytes are escaped (a name with a
  * newline cannot forge a second line). version is set to -1, line and column to 0.
  */

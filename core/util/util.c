@@ -82,7 +82,7 @@ bool tdl__unhex(uint8_t bytes[16], const char *hex)
 	const uint8_t *p = (const uint8_t *)hex;
 
 	for (int i = 0; i < 16; i++, p += 2) {
-		/* A text that is too short ends in a NUL, which is no digit either. */
+		/* A text that is too short ends in a NUL, which is not a digit either. */
 		unsigned high = digits[p[0]], low = high != 0 ? digits[p[1]] : 0;
 
 		if (low == 0)
