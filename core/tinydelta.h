@@ -542,8 +542,9 @@ TDL_API int tdl_table_tags(tdl_table *table, bool (*found)(void *context, const 
 
 enum tdl_severity {
 	TDL_LEFTOVER, /* in nobody's way: what vacuum removes, drops that wait for their owner */
-	TDL_SUSPECT,  /* versions can be read, but hold what their writer hardly meant */
-	TDL_DAMAGE,   /* versions cannot be read, or their bytes are not what was committed */
+	TDL_SUSPECT, /* versions can be read, but hold what their writer hardly meant, or no more of
+		      * them can be made */
+	TDL_DAMAGE,  /* versions cannot be read, or their bytes are not what was committed */
 };
 
 /* One thing that is wrong. Everything in it is borrowed for the call that tells of it. */

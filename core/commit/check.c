@@ -144,6 +144,17 @@ static int check_log(struct tdl__check *check)
 	return 0;
 }
 
+static void check_lock(struct tdl__check *check)
+{
+	const char *obstacle = tdl__table_lock_obstacle(check->table);
+
+	if (obstacle)
+		tdl__check_problem(check, TDL_SUSPECT, -1, TDL__LOG_DIR "/" TDL__LOCK_NAME, 0,
+				   "is %s where the lock of the table's writers belongs (remove "
+				   "it): nobody can commit or vacuum",
+				   obstacle);
+}
+
 /* ---- What is left over --------------------------------------------------------------------- */
 
 static void leftover(void *context, const char *path)
@@ -353,6 +364,8 @@ int tdl_table_check(tdl_table *table, const tdl_check_options *options,
 				    "no such version: %" PRId64 " (%s has 0 to %" PRId64 ")",
 				    own.version, table->path, check.head);
 	r = check_log(&check);
+	if (r == 0 && own.version < 0)
+		check_lock(&check);
 	if (own.version >= 0 && own.version < check.head)
 		check.head = own.version;
 	if (r == 0 && own.version <= check.head)

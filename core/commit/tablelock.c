@@ -98,7 +98,6 @@ static int open_lock_file(tdl_table *table, const struct stat *dir, int *fd, str
 		err = tdl__sys_fstat(got, st);
 	if (err != 0)
 		return err;
-	/* Whoever may write to the log can have put anything there. */
 	if (!S_ISREG(st->st_mode))
 		return ELOOP;
 	/* The table has been opened to more users, or its group is another now. */
@@ -211,6 +210,37 @@ static bool cannot_be_had(int err)
 	       err == EBADF || err == EACCES || err == EPERM;
 }
 
+const char *tdl__table_lock_obstacle(const tdl_table *table)
+{
+	struct stat st;
+
+	if (tdl__sys_stat(table->log_dir, TDL__LOCK_NAME, &st) != 0 || S_ISREG(st.st_mode))
+		return NULL;
+	return S_ISDIR(st.st_mode)    ? "a directory"
+	       : S_ISLNK(st.st_mode)  ? "a symbolic link"
+	       : S_ISFIFO(st.st_mode) ? "a FIFO"
+	       : S_ISSOCK(st.st_mode) ? "a socket"
+				      : "a device";
+}
+
+/* What a failed try means: 0, the table is written to without a lock. */
+static int cannot_lock(const tdl_table *table, int err, tdl_error *error)
+{
+	/* Whoever may write to the log can have put anything there. */
+	const char *obstacle = tdl__table_lock_obstacle(table);
+
+	if (obstacle)
+		return tdl__fail_errno(error, err,
+				       "%s/" TDL__LOG_DIR "/" TDL__LOCK_NAME
+				       " is %s where the lock of the table's writers belongs "
+				       "(remove it): nothing was changed",
+				       table->path, obstacle);
+	if (cannot_be_had(err))
+		return 0;
+	return tdl__fail_errno(error, err, "cannot lock %s/" TDL__LOG_DIR "/" TDL__LOCK_NAME,
+			       table->path);
+}
+
 static bool table_has_lock(const tdl_table *table, const struct stat *st)
 {
 	struct stat there;
@@ -275,11 +305,7 @@ static int take_lock(tdl_table *table, int operation, const tdl_commit_options *
 			break;
 		if (err != EWOULDBLOCK && err != ESTALE && err != ENOENT) {
 			lock->why = err;
-			if (!cannot_be_had(err))
-				r = tdl__fail_errno(error, err,
-						    "cannot lock %s/" TDL__LOG_DIR
-						    "/" TDL__LOCK_NAME,
-						    table->path);
+			r = cannot_lock(table, err, error);
 			break;
 		}
 		if (operation == LOCK_EX && err == EWOULDBLOCK) {

@@ -34,6 +34,10 @@ int tdl__table_lock(tdl_table *table, const tdl_commit_options *options,
 int tdl__table_lock_alone(tdl_table *table, struct tdl__table_lock *lock, tdl_error *error);
 void tdl__table_unlock(struct tdl__table_lock *lock);
 
+/* What lies where the lock belongs and is no regular file, "a directory", so that nobody can commit
+ * or vacuum; or NULL. */
+const char *tdl__table_lock_obstacle(const tdl_table *table);
+
 /* The process that holds a flock() on a file or directory, as this kernel lists it, or 0. */
 pid_t tdl__lock_holder(const struct stat *st);
 

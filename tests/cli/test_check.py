@@ -3,6 +3,7 @@
 
 import os
 import re
+import socket
 import time
 
 import harness
@@ -124,6 +125,46 @@ class Check(TestCase):
         self.assertIn("has no commitInfo", lines[0])
         self.assertTrue((table / PART).exists())
         self.assertEqual(self.commit(table, 2).read_bytes(), b"{}\n")
+
+    def test_something_else_where_the_lock_belongs(self):
+        """Writers and vacuum say what it is and what to do, and so does check."""
+        table = self.table(rows=[{"id": 1}])
+        lock = table / "_delta_log/_writers.lock"
+        text = "where the lock of the table's writers belongs (remove it)"
+        elsewhere = self.file("")
+
+        def listen(path):
+            # The name of a socket is short.
+            folder = os.open(path.parent, os.O_RDONLY)
+            with socket.socket(socket.AF_UNIX) as made:
+                made.bind(f"/proc/self/fd/{folder}/{path.name}")
+            os.close(folder)
+
+        for what, make in (
+            ("a directory", os.mkdir),
+            ("a FIFO", os.mkfifo),
+            ("a symbolic link", lambda path: os.symlink(elsewhere, path)),
+            ("a symbolic link", lambda path: os.symlink("nowhere", path)),
+            ("a socket", listen),
+        ):
+            lock.unlink(missing_ok=True)
+            make(lock)
+            (table / PART).write_bytes(b"")  # else a vacuum has nothing to do
+            for words in (("append", table, "--file", self.file([{"id": 2}])), ("vacuum", table)):
+                said = self.tinydelta_fails(*words)
+                self.assertEqual(said.out, b"")
+                wanted = rf"\A[^\n]*/_delta_log/_writers\.lock is {what} {re.escape(text)}: nothing was changed"
+                self.assertRegex(said.error, wanted + r"(: [^\n]*)?\n\Z")
+            (table / PART).unlink()
+            self.assertEqual(
+                self.problems(table),
+                [f"_delta_log/_writers.lock: is {what} {text}: nobody can commit or vacuum"],
+            )
+            self.assertEqual(self.problems(table, "--version", 1, status=0), [])
+            (os.rmdir if what == "a directory" else os.unlink)(lock)
+        self.assertEqual(self.versions(table)[-1], 1)
+        self.append(table, [{"id": 2}])
+        self.assertEqual(self.problems(table, status=0), [])
 
     def test_refusals(self):
         table = self.golden("orders")
