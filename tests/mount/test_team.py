@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Tables that several users share: whoever may write to one commits, and whoever may read it reads
-what any of them committed; through the command, mounts of their own and one of root's."""
+what any of them committed; through the command, mounts of their own and one of root's. Through mounts
+each mode of a table is tried with one umask, with TDL_TEAM=full with all."""
 
+import contextlib
 import os
 import pathlib
 import stat
@@ -14,6 +16,9 @@ ALICE, BOB, CAROL = 4001, 4002, 4003  # the owner; a member of her group; somebo
 STAFF, OTHERS = 5001, 5002
 GROUPS = {ALICE: STAFF, BOB: STAFF, CAROL: OTHERS}
 ROOT = 0
+USERS = {ALICE: 0o700, BOB: 0o070, CAROL: 0o007}  # and which bits of a mode are theirs
+MASKS = (0o022, 0o077, 0o002)
+FULL = os.environ.get("TDL_TEAM") == "full"
 
 
 class TeamCase(UserCase):
@@ -86,7 +91,7 @@ class Command(TeamCase):
 
     def test_who_may_write_commits_and_who_may_read_reads(self):
         for mode in self.MODES:
-            for mask in (0o022, 0o077, 0o002):
+            for mask in MASKS:
                 with self.subTest(mode=f"{mode:o}", mask=f"{mask:o}"):
                     self.all_of_them(mode, mask)
 
@@ -165,6 +170,8 @@ class Command(TeamCase):
 
 
 class Mounts(TeamCase):
+    MODES = (0o700, 0o750, 0o770, 0o2770, 0o775, 0o777)
+
     def mounted(self, table, user, mask=0o077, options=()):
         point = self.path()
         point.mkdir()
@@ -181,35 +188,77 @@ class Mounts(TeamCase):
     def shown(self, mount, user):
         return self.ok([*self.become(user), "cat", mount / "latest/data.jsonl"]).out
 
+    def modes_and_masks(self, shift):
+        """Every mode with one of the masks, so that all occur; with TDL_TEAM=full with each."""
+        return [
+            (mode, mask)
+            for number, mode in enumerate(self.MODES)
+            for mask in (MASKS if FULL else MASKS[(number + shift) % 3 :][:1])
+        ]
+
+    def no_drop(self, mount, user, mask):
+        row = self.row()
+        script = 'cat "$1" > "$2"'
+        self.fails(
+            [*self.become(user, mask), "sh", "-c", script, "sh", row, mount / f"incoming/no{user}"], None
+        )
+
     def test_mounts_of_their_own(self):
-        for mode in (0o2770, 0o770, 0o775):
-            with self.subTest(mode=f"{mode:o}"):
-                table = self.made(mode)
-                with self.mounted(table, ALICE) as hers, self.mounted(table, BOB) as his:
-                    for turn in range(2):
-                        self.drop(his, BOB, f"b{turn}")
-                        self.assertEqual(self.shown(hers, ALICE), self.expected)
-                        self.drop(hers, ALICE, f"a{turn}")
-                        self.assertEqual(self.shown(his, BOB), self.expected)
-                    said = self.ok([*self.become(ALICE), self.programs["tinydelta"], "check", table])
-                    self.assertEqual(said.text, "", "a living mount of another is not a problem")
-                    self.ok([*self.become(ALICE), "fusermount3", "-u", hers])
-                    self.ok([*self.become(BOB), "fusermount3", "-u", his])
-                    hers.finish()
-                    his.finish()
-                self.everybody_reads(table, mode)
+        for mode, mask in self.modes_and_masks(0):
+            with self.subTest(mode=f"{mode:o}", mask=f"{mask:03o}"):
+                self.own_mounts(mode, mask)
+
+    def own_mounts(self, mode, mask):
+        """Of who may write and of who may only read; nobody else gets one."""
+        table = self.made(mode)
+        writers = [user for user in USERS if mode & USERS[user] & 0o222]
+        readers = [user for user in USERS if mode & USERS[user] & 0o444]
+        with contextlib.ExitStack() as stack:
+            mounts = {}
+            for user in readers:
+                mount = self.mounted(table, user, mask)
+                if user not in writers:
+                    mount.expect_log("nothing can be dropped: cannot write to .*: Permission denied")
+                mounts[user] = stack.enter_context(mount)
+            for turn in range(2):
+                for writer in writers:
+                    self.drop(mounts[writer], writer, f"{turn}", mask)
+                    for user in readers:
+                        self.assertEqual(self.shown(mounts[user], user), self.expected, user)
+            for user in set(readers) - set(writers):
+                self.no_drop(mounts[user], user, mask)
+            said = self.ok([*self.become(ALICE), self.programs["tinydelta"], "check", table])
+            self.assertEqual(said.text, "", "a living mount of another is not a problem")
+            for user, mount in mounts.items():
+                self.ok([*self.become(user), "fusermount3", "-u", mount])
+                mount.finish()
+        for user in set(USERS) - set(readers):
+            point = self.path()
+            point.mkdir()
+            os.chown(point, user, user)
+            self.fails([*self.become(user, mask), self.programs["tinydeltafs"], table, point], None)
+        self.everybody_reads(table, mode)
 
     def test_one_mount_for_all(self):
-        for mode in (0o2770, 0o770, 0o775, 0o777):
-            with self.subTest(mode=f"{mode:o}"):
-                table = self.made(mode)
-                with self.mounted(table, ROOT, options=["allow_other"]) as mnt:
-                    self.drop(mnt, BOB, "b")
-                    self.drop(mnt, ALICE, "a")
-                    self.drop(mnt, ROOT, "r")
-                    for user in (ROOT, ALICE, BOB):
-                        self.assertEqual(self.shown(mnt, user), self.expected)
-                self.everybody_reads(table, mode)
+        for mode, mask in self.modes_and_masks(1):
+            with self.subTest(mode=f"{mode:o}", mask=f"{mask:03o}"):
+                self.one_mount(mode, mask)
+
+    def one_mount(self, mode, mask):
+        table = self.made(mode)
+        with self.mounted(table, ROOT, mask, options=["allow_other"]) as mnt:
+            for user, bits in USERS.items():
+                if mode & bits & 0o222:
+                    self.drop(mnt, user, f"u{user}", mask)
+                else:
+                    self.no_drop(mnt, user, mask)
+            self.drop(mnt, ROOT, "r", mask)
+            for user, bits in {ROOT: 0o777, **USERS}.items():
+                if mode & bits & 0o444:
+                    self.assertEqual(self.shown(mnt, user), self.expected, user)
+                else:
+                    self.fails([*self.become(user), "cat", mnt / "latest/data.jsonl"])
+        self.everybody_reads(table, mode)
 
     def half(self, mount, user, name="halfway"):
         """A drop whose daemon is killed before it is done."""
