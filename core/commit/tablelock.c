@@ -230,11 +230,11 @@ static int cannot_lock(const tdl_table *table, int err, tdl_error *error)
 	const char *obstacle = tdl__table_lock_obstacle(table);
 
 	if (obstacle)
-		return tdl__fail_errno(error, err,
-				       "%s/" TDL__LOG_DIR "/" TDL__LOCK_NAME
-				       " is %s where the lock of the table's writers belongs "
-				       "(remove it): nothing was changed",
-				       table->path, obstacle);
+		return tdl__fail(error, TDL_ERR_IO,
+				 "%s/" TDL__LOG_DIR "/" TDL__LOCK_NAME
+				 " is %s where the lock of the table's writers belongs "
+				 "(remove it): nothing was changed",
+				 table->path, obstacle);
 	if (cannot_be_had(err))
 		return 0;
 	return tdl__fail_errno(error, err, "cannot lock %s/" TDL__LOG_DIR "/" TDL__LOCK_NAME,
