@@ -92,7 +92,7 @@ int tdfs_staged_commit_unlocks(struct tdfs_incoming *in, struct tdfs_staged *sta
 	char *copy = strdup(source);
 
 	if (!copy)
-		return ENOMEM;
+		return tdfs_staged_refuse(in, staged, ENOMEM, "not committed: no memory");
 	staged->node.users++;
 	tdfs_staged_freeze_unlocks(in, staged);
 	while (staged->preparing)
