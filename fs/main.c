@@ -256,7 +256,7 @@ static int run(const struct tdfs_options *options)
 
 /*
  * Large buffers go back to the system when they are freed: glibc would begin to keep them, as much
- * for every thread as its largest ever was. And threads share a few heaps: where they have eight
+ * for every thread as its largest ever was. And threads share two heaps: where they have eight
  * for each core, every one of them keeps what the busiest moment left in it.
  */
 static void give_memory_back(void)
@@ -265,7 +265,7 @@ static void give_memory_back(void)
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 #endif
 #ifdef M_ARENA_MAX
-	mallopt(M_ARENA_MAX, 4);
+	mallopt(M_ARENA_MAX, 2);
 #endif
 }
 
