@@ -143,11 +143,19 @@ class Flipped(TestCase):
         self.through_a_mount([], index=True)
 
     def test_every_byte_of_a_small_table(self):
+        self.every_byte(index=True)
+
+    def test_every_byte_of_a_small_table_without_an_index(self):
+        self.every_byte(index=False)
+
+    def every_byte(self, index):
         table = self.table()
         content = [b"", b'{"id":1}\n{"id":2}\n', b'{"id":1}\n{"id":2}\n{"id":3}\n']
         self.append(table, content[1])
         self.append(table, b'{"id":3}\n')
         parts = [self.part(table, version) for version in (1, 2)]
+        if not index:
+            (table / "_delta_log/_history.idx").unlink(missing_ok=True)
         with self.mount(table, options=["nopassthrough"]) as mnt:
             mnt.allow_log(WRONG)
             for number, part in enumerate(parts, 1):
