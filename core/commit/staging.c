@@ -146,31 +146,45 @@ bool tdl__incoming_is_temp(const char *name)
 	       tdl__unhex(id, name + n);
 }
 
-int tdl__make_folder(tdl_table *table, const char *name, mode_t mode, tdl_error *error)
+/* Makes it under a temporary name and gives it its own. Returns 0 or an errno, EEXIST and ENOTEMPTY
+ * where another has it. */
+static int make_and_rename(tdl_table *table, const char *name, mode_t mode)
 {
 	int fd CLEANUP(tdl__close_at) = -1;
 	char temp[sizeof INCOMING_TEMP + TDL__HEX_MAX] = INCOMING_TEMP;
-	int err, r;
+	tdl_error why = { 0 };
+	int err;
 
 	tdl__random_hex(temp + strlen(INCOMING_TEMP));
 	err = tdl__sys_mkdir(table->dir, temp, 0700);
 	if (err != 0)
-		return tdl__cannot_stage(table, err, error);
+		return err;
 	err = open_dir(table->dir, temp, &fd);
-	r = err != 0 ? tdl__cannot_stage(table, err, error)
-		     : tdl__table_set_owner(table, fd, mode, error);
-	if (r == 0) {
+	if (err == 0 && tdl__table_set_owner(table, fd, mode, &why) < 0)
+		err = why.os_error != 0 ? why.os_error : EIO;
+	if (err == 0) {
 		err = tdl__sys_rename(table->dir, temp, table->dir, name, false);
 		/* An empty one that another made just now gives way: its maker looks again. */
 		if (err == EINVAL || err == ENOSYS || err == EOPNOTSUPP)
 			err = tdl__sys_rename(table->dir, temp, table->dir, name, true);
-		if (err == 0)
-			return 0;
-		if (err != EEXIST && err != ENOTEMPTY)
-			r = tdl__cannot_stage(table, err, error);
 	}
-	tdl__sys_rmdir(table->dir, temp);
-	return r;
+	if (err != 0)
+		tdl__sys_rmdir(table->dir, temp);
+	return err;
+}
+
+int tdl__make_folder(tdl_table *table, const char *name, mode_t mode, tdl_error *error)
+{
+	int err;
+
+	/* A vacuum may take one that has no name yet for what a dead process left. */
+	for (int tries = 0;; tries++) {
+		err = make_and_rename(table, name, mode);
+		if (err != ENOENT || tries == 100)
+			break;
+	}
+	return err == 0 || err == EEXIST || err == ENOTEMPTY ? 0
+							     : tdl__cannot_stage(table, err, error);
 }
 
 /* Opens _incoming, made where it is missing: the table's mode and group, and the sticky bit, so

@@ -94,8 +94,8 @@ class Tools(TestCase):
             ).text.split()
             self.assertEqual(sorted(newer), [f"{mnt}/v{v}" for v in range(2, self.count)])
             said = self.ok(["find", mnt, "-type", "f", "-exec", "sha256sum", "{}", "+"])
-            # data.jsonl and a record of each version and of the newest, and history.jsonl.
-            self.assertEqual(len(said.text.splitlines()), 2 * (self.count + 1) + 1)
+            # data.jsonl and a record of each version and of the newest, history.jsonl, at/README.
+            self.assertEqual(len(said.text.splitlines()), 2 * (self.count + 1) + 2)
 
     def test_du(self):
         with self.mount(self.table_path) as mnt:

@@ -151,6 +151,33 @@ Test(staging, two_are_the_first)
 	}
 }
 
+/* A vacuum that comes in between takes what has no name yet for what a dead process left. */
+static void vacuum_between(void *context)
+{
+	bool *done = context;
+	tdl_table *other;
+
+	if (*done)
+		return;
+	*done = true;
+	other = open_table(in_scratch("t"));
+	free(vacuum(other, false));
+	tdl_table_free(other);
+}
+
+Test(staging, a_vacuum_beside_the_first)
+{
+	for (unsigned nth = 1; nth < 16; nth++) {
+		bool done = false;
+
+		faults_do(nth, vacuum_between, &done);
+		tdl_staging_free(open_staging());
+		faults_off();
+		remove_tree("t/_incoming");
+		cr_assert_eq(count_in("t"), 1, "%u", nth);
+	}
+}
+
 Test(staging, names)
 {
 	static const char *const refused[] = { "", "a/b", "/" };
