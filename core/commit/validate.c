@@ -251,6 +251,7 @@ int tdl__validator_finish(tdl__validator *validator, tdl__part *part, tdl_staged
 			  tdl_error *error)
 {
 	int r = tdl__rows_finish(validator->rows, error);
+	const char *name;
 
 	/* The rows are there as they should be, and more is: blank lines. */
 	if (r == 0 && !validator->file && !tdl__rows_verbatim(validator->rows))
@@ -261,9 +262,13 @@ int tdl__validator_finish(tdl__validator *validator, tdl__part *part, tdl_staged
 	if (r < 0)
 		return r;
 	*file = tdl__validator_file(validator);
+	/* What is prepared may be renamed meanwhile: its name is asked for anew at the commit. */
+	pthread_mutex_lock(&(*file)->lock);
+	name = (*file)->file_name;
+	pthread_mutex_unlock(&(*file)->lock);
 	*part = (tdl__part){
 		.dir = validator->staging->dir,
-		.name = (*file)->file_name,
+		.name = name,
 		.folder = validator->staging->name,
 		.size = validator->size,
 		.num_records = tdl__rows_count(validator->rows),

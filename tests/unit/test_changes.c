@@ -91,6 +91,10 @@ static void compare_all(tdl__splice *splice, const tdl__text *expected, unsigned
 {
 	char *buffer = malloc(expected->n + 1);
 
+	if (expected->n == 0) {
+		free(buffer);
+		return;
+	}
 	for (unsigned i = 0; i < 400; i++) {
 		size_t offset, n;
 
@@ -184,7 +188,7 @@ static void expect_refusal(const char *bytes, uint64_t rows, size_t block, bool 
 	tdl__splice_source source = source_of(&memory, rows, block, "x");
 	uint32_t *newlines = count_newlines(bytes, memory.n, block);
 	char buffer[1024];
-	tdl__splice *splice;
+	tdl__splice *splice = NULL;
 	uint64_t size;
 	int r;
 
@@ -195,6 +199,7 @@ static void expect_refusal(const char *bytes, uint64_t rows, size_t block, bool 
 	for (uint64_t offset = 0; r == 0 && offset < size; offset++)
 		r = tdl__splice_read(splice, buffer, 1, offset, &error);
 	cr_assert_eq(r, TDL_ERR_CORRUPT, "%s, %" PRIu64 " rows", bytes, rows);
+	tdl__splice_free(splice);
 	if (tdl__splice_new(&source, &splice, &error) == 0) {
 		cr_assert_eq(tdl__splice_read(splice, buffer, (size_t)size, 0, &error),
 			     TDL_ERR_CORRUPT);
@@ -388,7 +393,7 @@ Test(changes, of_files_that_are_not_what_the_log_says)
 {
 	tdl_table *table;
 	tdl_changes *changes;
-	char buffer[4096];
+	char buffer[4096], *bytes;
 	size_t got;
 
 	make_dir("t");
@@ -405,7 +410,8 @@ Test(changes, of_files_that_are_not_what_the_log_says)
 		  error.message);
 	tdl_changes_unref(changes);
 	/* The version itself is what it was. */
-	cr_assert_eq(try_read(table, 1, &(char *){ NULL }, &got, &error), 0);
+	cr_assert_eq(try_read(table, 1, &bytes, &got, &error), 0);
+	free(bytes);
 	tdl_table_free(table);
 }
 
