@@ -58,13 +58,14 @@ class LastClose(DropCase):
     def test_double_fork_orphans(self):
         script = (
             "f = open(I + '/a', 'wb', buffering=0); f.write(d)\n"
-            "r, w = os.pipe()\n"
+            "r, w = os.pipe(); asked, ask = os.pipe()\n"
             "if os.fork() == 0:\n"
             "    if os.fork() == 0:\n"
-            "        os.close(r); os.setsid(); time.sleep(3); f.write(d); f.close(); os._exit(0)\n"
+            "        os.close(r); os.close(ask); os.setsid(); os.read(asked, 1)\n"
+            "        f.write(d); f.close(); os._exit(0)\n"
             "    os._exit(0)\n"
             "os.close(w); os.wait(); f.close(); assert os.listdir(I) == ['a'], os.listdir(I)\n"
-            "os.read(r, 1); assert os.listdir(I) == []"
+            "os.close(ask); os.read(r, 1); assert os.listdir(I) == []"
         )
         self.python_gives(1, 2, script)
 
