@@ -297,6 +297,12 @@ class Mount:
             return
         if self.daemon.poll() is None:
             self.daemon.kill()
+        # One that was just asking its own mount for the first time waits for its own answer, and no
+        # signal ends that: its connection has to.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.daemon.wait(5)
+        if self.daemon.poll() is None:
+            self.abort()
         self._reap()
         self._detach()
         if self in _mounts:
